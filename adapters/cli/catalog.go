@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// errPrices says why the exit code is 2.
+// errPrices is the error behind exit code 2.
 var errPrices = errors.New("the price map differs from the catalogue")
 
 type catalogFlags struct {

@@ -14,24 +14,24 @@ import (
 const (
 	exitOK      = 0
 	exitFailure = 1
-	// exitUsage: the command line itself was wrong; nothing was done.
+	// exitUsage: the command line was invalid; nothing was done.
 	exitUsage = 2
 )
 
-// exitInterrupted says that the work was given up at Ctrl-C, as shells do. The
-// runs of stepfall swe go on when the same command is given again.
+// exitInterrupted is the exit code after Ctrl-C, as shells have it. Running the same stepfall swe command again
+// resumes its run.
 const exitInterrupted = 130
 
-// Streams are the command's connections to the world.
+// Streams are the command's standard streams.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 
-	json *bool // the flag --json, once there are commands
+	json *bool // the flag --json; nil before the commands are built
 	log  *logFlag
 }
 
-// exitError carries an exit code other than ExitFailure through a command's error.
+// exitError is an error with an exit code other than exitFailure.
 type exitError struct {
 	Code int
 	Err  error
@@ -41,8 +41,8 @@ func (e *exitError) Error() string { return e.Err.Error() }
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// Run runs the stepfall command with the arguments after the program's name and
-// returns its exit code. It ends early, cleaned up, when ctx ends.
+// Run runs the stepfall command with the arguments after the program's name and returns its exit code. It stops
+// early, and cleans up, when ctx ends.
 func Run(ctx context.Context, args []string, s Streams) int {
 	out := &errorWriter{w: s.Out}
 	s.Out = out
@@ -58,7 +58,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	if err == nil {
 		return exitOK
 	}
-	// Of somebody who pressed Ctrl-C nobody has to hear of a context.
+	// After Ctrl-C the message must not mention a context.
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
 	text := err.Error()
 	if interrupted {
@@ -95,7 +95,7 @@ func newRoot(s Streams) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
-	// One line for each command, in the order of the help.
+	// In the order of the help.
 	root.AddCommand(
 		newDemoCommand(s),
 		newSWECommand(s),

@@ -68,7 +68,7 @@ docs/estimators-and-fit.md.`,
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // a name that is no flag
+			panic(err) // no such flag
 		}
 	}
 	return cmd
@@ -154,7 +154,7 @@ func showCollected(s Streams, o *collect.Options, outcomes int) *progress {
 	return bar
 }
 
-// load loads the policy, with the samples of --repeat.
+// load loads the policy and sets the samples of --repeat.
 func (f *collectFlags) load() (*policies.Policy, error) {
 	o := policies.LoadOptions{Sets: f.sets, WithoutProfile: true}
 	policy, err := policies.Load(f.policy, o)
@@ -170,7 +170,7 @@ func (f *collectFlags) load() (*policies.Policy, error) {
 	return policies.Load(f.policy, o)
 }
 
-// submit makes the calls go through a queue. The caller calls forget when the file is complete.
+// submit sends the calls through a queue. The caller calls forget when the file is complete.
 func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options) (jobs *submission, forget func(), err error) {
 	if err := writable(f.out); err != nil {
 		return nil, nil, err
@@ -185,7 +185,7 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	}
 	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy}
 	if f.capUSD > 0 {
-		// With nothing left, the run itself says so.
+		// A tiny cap lets the run itself report that nothing is left; 0 would mean no cap.
 		o.Queue.CapUSD = max(f.capUSD-spent, 1e-9)
 	}
 	if err := jobs.begin(ctx, id, queue.RunOptions{Warn: jobs.warn(s)}); err != nil {
@@ -224,8 +224,8 @@ func dearestOf(table *outcome.Table) int {
 	return dearest
 }
 
-// replaySavings returns an account that compares steps replayed on the table with its dearest
-// model, and the sink that records them.
+// replaySavings returns an account that compares steps replayed on the table with its most expensive model, and the
+// sink that feeds it.
 func replaySavings(table *outcome.Table) (*savings.Account, step.Sink) {
 	dearest := dearestOf(table)
 	account := &savings.Account{Baseline: table.Models[dearest]}

@@ -13,8 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
-// complete adds shell completions to the commands below root: policies, plugins, strategies and
-// values of flags.
+// complete adds shell completions for policies, plugins, strategies and flag values to the commands below root.
 func complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"policy": policyNames, "against": policyNames,
@@ -46,7 +45,7 @@ func complete(root *cobra.Command) {
 		for name, f := range flags {
 			if cmd.LocalFlags().Lookup(name) != nil {
 				if err := cmd.RegisterFlagCompletionFunc(name, f); err != nil {
-					panic(err) // a second one for the same flag
+					panic(err) // registered twice
 				}
 			}
 		}
@@ -60,7 +59,7 @@ func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// completeFrom completes to a few words, which may have a description after a tab.
+// completeFrom completes from a list of words, each with an optional description after a tab.
 func completeFrom(words func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return withPrefix(words(), begun), cobra.ShellCompDirectiveNoFileComp
@@ -80,7 +79,7 @@ func withPrefix(words []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
 }
 
-// policyNames completes to the policies that ship with stepfall, and to files.
+// policyNames completes the names of library policies, and files.
 func policyNames(_ *cobra.Command, _ []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if !strings.HasPrefix(begun, "lib") {
 		return []string{"hcl"}, cobra.ShellCompDirectiveFilterFileExt

@@ -61,7 +61,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	if f.limit > 0 && f.limit < len(list) {
-		// At even distances, so that all levels stay.
+		// Evenly spaced, so that all difficulty levels remain.
 		var some []tasks.Task
 		for i := range f.limit {
 			some = append(some, list[i*len(list)/f.limit])
@@ -184,7 +184,7 @@ func (p *printer) demoStep(trace *sdk.Trace) {
 	p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
 }
 
-// longestSolved returns the solved step of the last strategy that took the most calls.
+// longestSolved returns the solved step with the most calls, of the last strategy at its last point.
 func longestSolved(report *demo.Report) *sdk.Trace {
 	var best *sdk.Trace
 	last := report.Rows[len(report.Rows)-1]
@@ -196,7 +196,7 @@ func longestSolved(report *demo.Report) *sdk.Trace {
 	return best
 }
 
-// beliefs returns lines on the estimates at the decision for call i.
+// beliefs describes the estimates at the decision for call i, one line per model.
 func beliefs(t *sdk.Trace, i int) (lines []string) {
 	if i >= len(t.Decisions) {
 		return nil
@@ -209,8 +209,8 @@ func beliefs(t *sdk.Trace, i int) (lines []string) {
 	return lines
 }
 
-// writeDemoPolicy writes a policy with the models of the environment or, if there are fewer than
-// two, scripted ones, whose server stop closes. about describes the models.
+// writeDemoPolicy writes a policy with the models of the environment or, if there are fewer than two, scripted ones,
+// whose server stop closes. about describes the models.
 func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about string, stop func() error, err error) {
 	models, stop := offers(ctx, os.Getenv), func() error { return nil }
 	about = "models that the environment offers"

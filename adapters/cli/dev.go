@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// newDevCommand holds the tools for the project itself, which help does not list.
+// newDevCommand returns the hidden command with tools for developing stepfall.
 func newDevCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "dev",

@@ -1,7 +1,5 @@
-// Package cli is the stepfall command: one more driver of the same packages that
-// an application uses.
+// Package cli is the stepfall command: another client of the packages that applications use.
 //
-// Run is the whole program; adapters/cli/stepfall/main.go calls it. Each command
-// is a file of its own (demo.go, eval.go), holds flags and printing only, and
-// leaves the work to the packages below.
+// Run is the whole program; adapters/cli/stepfall/main.go calls it. Each command has a file of its own (demo.go,
+// eval.go), which holds only flags and printing; the packages below do the work.
 package cli

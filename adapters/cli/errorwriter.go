@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// errorWriter remembers the first error of writing, so that output which is lost, on a full
-// disk for instance, is a failure of the command whoever printed it. It is safe for
-// concurrent use.
+// errorWriter remembers the first write error, so that lost output, such as on a full disk, fails the command whoever
+// printed it. It is safe for concurrent use.
 type errorWriter struct {
 	w io.Writer
 

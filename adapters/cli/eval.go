@@ -210,7 +210,7 @@ func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {
 		gist(c.Models[c.Frame.Best]), 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
 }
 
-// evalWriters write an evaluation to a file, by the ending of its name.
+// evalWriters writes an evaluation to a file, by file extension.
 var evalWriters = map[string]func(w io.Writer, c *eval.Comparison, doc *eval.Document) error{
 	".json": func(w io.Writer, _ *eval.Comparison, doc *eval.Document) error { return doc.Write(w) },
 	".md": func(w io.Writer, c *eval.Comparison, _ *eval.Document) error {
@@ -251,7 +251,7 @@ func writeJSON(path string, value any) error {
 	})
 }
 
-// writeFile makes a file and its folder, and calls write.
+// writeFile creates a file and its folder, and calls write.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -28,9 +28,9 @@ type fitFlags struct {
 	asGoodAs              string
 	maxWrong, confidence  float64
 	classifier            bool
-	profile               string                   // to check
-	learned               map[string]cascade.Rates // of the profile in use
-	judged                map[string]judgedCounts  // in the outcomes
+	profile               string                   // profile to check
+	learned               map[string]cascade.Rates // error rates of judges, from the profile in use
+	judged                map[string]judgedCounts  // judged answers in the outcomes, by judge
 	unpriced              []string                 // see fitResult
 	given                 func(flag string) bool
 }
@@ -150,7 +150,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	return errors.Join(err, f.report(s, p, f.out, policy, rival, use, &saved))
 }
 
-// addLabelHint adds to an error of missing labels or outcomes where they come from.
+// addLabelHint adds to an error about missing labels or outcomes where to get them.
 func addLabelHint(err error) error {
 	switch fault, ok := errors.AsType[*outcome.Error](err); {
 	case ok && fault.Column == "quality" && fault.Row == 0:
@@ -164,13 +164,12 @@ func addLabelHint(err error) error {
 	return err
 }
 
-// wantsPair reports whether the outcomes only have labels of a reference model, and no flag asks
-// for anything else.
+// wantsPair reports whether the outcomes only have labels of a reference model, and no flag asks for anything else.
 func (f *fitFlags) wantsPair(t *outcome.Table) bool {
 	return t.Reference != "" && t.Index(t.Reference) >= 0 && len(t.Models) > 2 && f.strategy == "" && f.budget == 0 && f.minQuality == 0 && f.asGoodAs == "" && f.maxWrong == 0
 }
 
-// checkPromises returns an error if a profile does not keep what was asked for.
+// checkPromises returns an error if a profile does not meet the requested goal.
 func checkPromises(p *fit.Profile) error {
 	switch {
 	case p.Budget.Over:
@@ -194,14 +193,14 @@ func (f *fitFlags) check() error {
 	if err := errors.Join(f.checkGoal(), f.checkShares()); err != nil {
 		return err
 	}
-	// What cannot be written is found before minutes are spent.
+	// Find an unwritable file before minutes of computing.
 	if err := writable(f.out); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	return nil
 }
 
-// checkGoal checks the flags of what to fit for: their values, and that they go together.
+// checkGoal checks the flags that state the goal of the fit: their values and combinations.
 func (f *fitFlags) checkGoal() error {
 	floor := f.minQuality != 0 || f.asGoodAs != ""
 	switch {
@@ -240,7 +239,7 @@ func (f *fitFlags) checkShares() error {
 	return nil
 }
 
-// checkAlone refuses flags of a fit beside --check.
+// checkAlone rejects flags of a fit together with --check.
 func (f *fitFlags) checkAlone() error {
 	for _, flag := range []string{"policy", "budget", "min-quality", "as-good-as", "margin", "max-wrong", "confidence", "strategy", "estimator", "classifier", "models", "prompts", "verified"} {
 		if f.given(flag) {
@@ -301,7 +300,7 @@ func (f *fitFlags) applyPolicy(table *outcome.Table, o *fit.Options) (*policies.
 	return policy, table, nil
 }
 
-// warnLeftOut warns of models and judges in the table that the policy lacks.
+// warnLeftOut warns of models and judges in the table that the policy does not have.
 func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func(string)) {
 	for _, judge := range unreadVerdicts(p, t) {
 		warn(fmt.Sprintf("left out: the verdicts of %q: no verifier of %s has that name", judge, p.Path))
@@ -313,6 +312,6 @@ func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func
 	}
 }
 
-// enoughLabels is the number of steps with every model's answer from which agreement with a
-// reference tells models apart as well as it ever does.
+// enoughLabels is the number of steps with every model's answer beyond which agreement with a reference distinguishes
+// models no better.
 const enoughLabels = 200

@@ -9,21 +9,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// benefit compares the cost of a query with a profile to always asking one model, and to the policy
-// without the profile: in use where that is known, else on the fitted outcomes.
+// benefit compares the cost of a query with the profile to that of always asking one model, and of the policy without
+// the profile: on traces where they allow a forecast, else on the fitted outcomes.
 type benefit struct {
 	CostUSD   float64 `json:"cost_usd"`
 	Model     string  `json:"always"`
 	AlwaysUSD float64 `json:"always_usd"`
-	// WithoutUSD is that of the policy without the profile; 0 where it is not known.
+	// WithoutUSD is the cost under the policy without the profile; 0 if unknown.
 	WithoutUSD float64 `json:"without_profile_usd,omitempty"`
 
 	profile, policy string
-	isPolicyWorse   bool // where truth is recorded
+	isPolicyWorse   bool // on outcomes with recorded truth
 	queries, models int
 }
 
-// costTolerance is the share by which costs have to differ to be worth a word.
+// costTolerance is the relative difference of costs below which they count as equal.
 const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
@@ -61,7 +61,7 @@ func (b *benefit) isDearer() bool {
 	return !b.isPolicyWorse && b.WithoutUSD > 0 && b.CostUSD > (1+costTolerance)*b.WithoutUSD
 }
 
-// String says what the profile does not save, and what would; it is empty where it saves.
+// String explains why the profile saves nothing, and what would help; it is empty where it saves.
 func (b *benefit) String() string {
 	if b.AlwaysUSD == 0 {
 		return fmt.Sprintf("NOTHING CAN BE SAVED: always asking %s costs nothing", b.Model)

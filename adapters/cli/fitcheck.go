@@ -15,11 +15,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// heldOutShare is the share of the traces, the newest, on which two profiles are compared.
+// heldOutShare is the share of the traces, the newest ones, on which two profiles are compared.
 const heldOutShare = 0.3
 
-// assess compares the estimates of the profile of --check with the steps that it decided and, with
-// --out, writes a new one if that is better.
+// assess compares the estimates of the profile of --check with the steps that it decided and, with --out, writes a
+// new profile if that is better.
 func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 	if err := writable(f.out); err != nil {
 		return fmt.Errorf("--out: %w", err)
@@ -57,14 +57,14 @@ func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 	return errors.New("the estimates no longer hold: fit again, or give --out to write a new profile if it is better")
 }
 
-// assessment is what a check of a profile finds.
+// assessment is the result of checking a profile.
 type assessment struct {
 	*fit.Assessment
 
 	Refit *refitResult `json:"refit,omitempty"`
 }
 
-// refitResult compares a profile that is fitted anew with the one in use.
+// refitResult compares a newly fitted profile with the one in use.
 type refitResult struct {
 	*fit.Rival
 
@@ -108,8 +108,7 @@ func reportDrifts(w *printer, a *fit.Assessment) {
 	t.print()
 }
 
-// refit fits a profile to the older traces. If it is better on the newest, it writes one fitted to
-// all.
+// refit fits a profile to the older traces. If it is better on the newest ones, it writes a profile fitted to all.
 func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*refitResult, error) {
 	older := traces[:len(traces)-int(heldOutShare*float64(len(traces)))]
 	fresh, err := fitAgain(ctx, p, older)
@@ -130,8 +129,7 @@ func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trac
 	return result, fresh.Save(f.out)
 }
 
-// fitAgain fits a profile of p's kind to the outcomes of traces. It does not use p's prices: the
-// costs are those that were paid.
+// fitAgain fits a profile of p's kind to the outcomes of traces. It uses the costs that were paid, not p's prices.
 func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Profile, error) {
 	t, err := outcome.OfTraces(traces)
 	if err != nil {
@@ -155,7 +153,7 @@ func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Pr
 		o.Estimate.JudgeOrder = slices.Sorted(maps.Keys(judges))
 	}
 	if p.Data.Inferred == 0 || p.Data.Assumed != nil {
-		o.Estimate.Judges = judges // stated, or learned beside a truth that traces hardly have
+		o.Estimate.Judges = judges // stated, or learned from a truth that traces hardly ever have
 	}
 	fresh, err := until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
 	if err == nil {

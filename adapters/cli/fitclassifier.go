@@ -41,7 +41,7 @@ func reportClassifier(p *printer, c *classifier.Classifier, path string) {
 	bins.print()
 }
 
-// strongestSignals names the three signals of greatest weight per standard deviation.
+// strongestSignals names the three signals with the largest weight per standard deviation.
 func strongestSignals(r *classifier.Regression) string {
 	signals := slices.Clone(r.Signals)
 	slices.SortStableFunc(signals, func(a, b classifier.Signal) int {

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// ratesInUse returns the error rates of the policy's judges that its profile has learned from truths;
-// nil if there is no such profile yet.
+// ratesInUse returns the error rates of the policy's judges that its current profile has learned from known truths;
+// nil without such a profile.
 func ratesInUse(p *policies.Policy, folder string) map[string]cascade.Rates {
 	if p.Fit == nil {
 		return nil
@@ -37,7 +37,7 @@ func ratesInUse(p *policies.Policy, folder string) map[string]cascade.Rates {
 	return learned
 }
 
-// learnedRates returns the error rates of a profile, nil if they were learned from verdicts alone.
+// learnedRates returns the error rates of a profile, or nil if they were learned from verdicts alone.
 func learnedRates(p *fit.Profile) map[string]cascade.Rates {
 	if p.Data.Inferred > 0 && p.Data.Assumed == nil {
 		return nil
@@ -45,7 +45,7 @@ func learnedRates(p *fit.Profile) map[string]cascade.Rates {
 	return p.Estimator.Judges
 }
 
-// keepRates keeps learned rates in a profile that was fitted to verdicts at these rates.
+// keepRates copies learned rates into a profile that was fitted to verdicts with these rates.
 func keepRates(p *fit.Profile, learned map[string]cascade.Rates) {
 	for judge := range p.Data.Assumed {
 		if rates, known := learned[judge]; known {
@@ -57,9 +57,9 @@ func keepRates(p *fit.Profile, learned map[string]cascade.Rates) {
 	}
 }
 
-// judgesOf returns the table with the verdicts of the policy's verifiers only, and sets their stated
-// error rates in the options. If none of them has verdicts beside the truth, the qualities are taken
-// for verdicts: for final ones or, if all judges err, for evidence at stated or learned rates.
+// judgesOf returns the table with the verdicts of the policy's verifiers only, and sets their stated error rates in
+// the options. If none of them has verdicts beside the truth, the qualities are treated as verdicts: as final ones
+// or, if all judges err, as evidence at stated or learned rates.
 func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.Rates, o *fit.Options) *outcome.Table {
 	own := *t
 	own.Verdicts = nil
@@ -90,11 +90,11 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 		return &own
 	}
 	takeForVerdicts(judges, learned, o)
-	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // what was met in use was judged
+	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // steps in use were judged
 	return &own
 }
 
-// takeForVerdicts makes the qualities count as the judges' verdicts, with their error rates.
+// takeForVerdicts treats the qualities as the judges' verdicts, with their error rates.
 func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rates, o *fit.Options) {
 	for i := range judges {
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
@@ -112,7 +112,7 @@ func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rate
 	})
 }
 
-// unattributedPrices returns the total costs of verdicts, nil if they are known for each verifier.
+// unattributedPrices returns the total costs of verdicts, or nil if they are known for each verifier.
 func unattributedPrices(p *policies.Policy, t *outcome.Table) [][]float64 {
 	priced := 0
 	for i := range p.Verifiers {
@@ -133,11 +133,11 @@ func unattributedPrices(p *policies.Policy, t *outcome.Table) [][]float64 {
 // judgedCounts counts the wrong and right answers that a judge has verdicts on.
 type judgedCounts struct{ wrong, right int }
 
-// minJudged is how many wrong, or right, answers the usual rates count for in learned ones.
+// minJudged is the weight of the prior rates, in wrong or right answers.
 const minJudged = 10
 
-// countJudged counts judged answers for every judge of a table whose rates are not known, also where
-// its verdicts are signals.
+// countJudged counts judged answers for every judge of a table without known rates, including judges whose verdicts
+// are signals.
 func countJudged(t *outcome.Table, known map[string]cascade.Rates) map[string]judgedCounts {
 	counts := map[string]judgedCounts{}
 	for _, columns := range []map[string][][]float64{t.Signals, t.Verdicts} {
@@ -163,7 +163,7 @@ func countJudged(t *outcome.Table, known map[string]cascade.Rates) map[string]ju
 	return counts
 }
 
-// String says how many answers the rates are learned from, and whether the prior dominates them.
+// String describes how many answers the rates are learned from, and whether the prior dominates them.
 func (c judgedCounts) String() string {
 	text := fmt.Sprintf("learned of %s and %d right", count(c.wrong, "wrong answer"), c.right)
 	switch {

@@ -13,13 +13,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
-// report prints what a profile promises, and at the beginning and the end if it saves nothing.
+// report prints what a profile promises and, both first and last, a warning if it saves nothing.
 func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u forecastInUse, saved *benefit) error {
 	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, forecastInUse: u}
 	if policy != nil {
 		learned := p.Estimator.Judges
 		if p.Data.Inferred > 0 && p.Data.Truths == 0 && p.Data.Assumed == nil {
-			learned = nil // what verdicts tell of themselves checks nothing
+			learned = nil // rates learned from verdicts alone check nothing
 		}
 		result.Unchecked = policy.UncheckedJudges(learned)
 		result.Unbought = unboughtJudges(policy, p)
@@ -71,8 +71,7 @@ func unboughtJudges(policy *policies.Policy, p *fit.Profile) (names []string) {
 	return names
 }
 
-// fitResult is what `fit --json` prints: a profile without its estimator and curve, which
-// are in the file.
+// fitResult is the output of fit --json: a profile without its estimator and curve, which are in the file.
 type fitResult struct {
 	*fit.Profile
 
@@ -80,21 +79,21 @@ type fitResult struct {
 	Estimator *struct{} `json:"estimator,omitempty"`
 	Written   bool      `json:"written"`
 	Path      string    `json:"path"`
-	// Unchecked names the policy's judges whose errors these outcomes do not show.
+	// Unchecked names the policy's judges whose error rates cannot be measured on these outcomes.
 	Unchecked []string `json:"unchecked_judges,omitempty"`
-	// Unbought names the verifiers that are bought and that nobody asks with this profile.
+	// Unbought names the verifiers as = "bought" that this profile never buys.
 	Unbought []string `json:"unbought_judges,omitempty"`
 	// Unpriced names the policy's judges whose verdicts have no price in these outcomes.
 	Unpriced []string `json:"unpriced_verifiers,omitempty"`
-	// Rival is the policy without the profile, where it compares answers.
+	// Rival is the policy without the profile, if it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
-	// Benefit says what it saves; nil where no profile is written.
+	// Benefit is nil where no profile is written.
 	Benefit *benefit `json:"benefit,omitempty"`
 	forecastInUse
 }
 
-// reportFit prints what a profile promises and how well it is calibrated. With mayErr, labels may be
-// wrong and nothing is promised.
+// reportFit prints what a profile promises and how well it is calibrated. With mayErr, labels can be wrong and
+// nothing is promised.
 func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
 	reportStrategy(w, p, path)
 	reportData(w, p)
@@ -206,7 +205,7 @@ func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
 	}
 }
 
-// reportCalibration prints Brier scores and reliability of the estimates. c may be nil.
+// reportCalibration prints Brier scores and reliability of the estimates. c can be nil.
 func reportCalibration(w *printer, c *fit.Calibration) {
 	if c == nil {
 		return
@@ -254,7 +253,7 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	}
 }
 
-// reportLadder compares verdicts as evidence with verdicts taken as final. l may be nil.
+// reportLadder compares verdicts used as evidence with verdicts treated as final. l can be nil.
 func reportLadder(w *printer, l *fit.Ladder) {
 	if l == nil {
 		return
@@ -280,7 +279,7 @@ func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 	}
 	w.f("on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
 	paced := ""
-	if reached { // else there is nothing to pace: the router never comes up to it
+	if reached { // else the router never reaches the budget
 		paced = fmt.Sprintf(" with the fitted numbers alone, and %.2f if a router paces spending", h.Paced)
 	}
 	w.f("%d new queries stay within %.0f %% of it with probability %.2f%s\n", queries, 100*fit.Tolerance, h.Confidence, paced)

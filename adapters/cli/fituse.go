@@ -18,14 +18,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// forecastInUse is what `policy plan --traces` says of a policy with its profile and without one.
+// forecastInUse is the forecast of policy plan --traces for a policy with its profile and without.
 type forecastInUse struct {
 	With    *forecast.Forecast `json:"in_use,omitempty"`
 	Without *forecast.Forecast `json:"in_use_without_profile,omitempty"`
 }
 
-// forecastUse forecasts the policy in use if match blocks or a holdout exempt a part of the steps from
-// the profile, which only traces show. Otherwise the result is empty.
+// forecastUse forecasts the policy on traces if match blocks or a holdout exempt a part of the steps from the
+// profile, which only traces show. Otherwise the result is empty.
 func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u forecastInUse, err error) {
 	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
 		return u, nil
@@ -48,7 +48,7 @@ func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.
 	return u, err
 }
 
-// isTraces reports whether a file begins with a trace.
+// isTraces reports whether the first record of a file is a trace.
 func isTraces(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -61,22 +61,21 @@ func isTraces(path string) bool {
 	return json.NewDecoder(io.LimitReader(file, 16<<20)).Decode(&first) == nil && first.Decisions != nil
 }
 
-// policyRival is what the policy does without the profile, on the outcomes that it was fitted to.
+// policyRival is the policy without the profile, on the outcomes that the profile was fitted to.
 type policyRival struct {
 	Policy         string  `json:"policy"`
 	CostUSD        float64 `json:"cost_usd"`
 	Quality        float64 `json:"quality"`
 	QualityStdErr  float64 `json:"quality_std_error"`
-	RecommendsThis bool    `json:"recommended"` // the policy as it is, in place of the profile
-	// IsMeasured says that its own runs are among the outcomes.
+	RecommendsThis bool    `json:"recommended"` // keep the policy without the profile
+	// IsMeasured reports that the outcomes include runs of the policy itself.
 	IsMeasured bool `json:"measured,omitempty"`
-	// Labels is what the qualities are where nothing judged the answers: then they recommend
-	// neither, since who asks the reference model more often agrees with it more often.
+	// Labels describes the qualities where nothing judged the answers. They then recommend neither, since whoever
+	// asks the reference model more often also agrees with it more often.
 	Labels string `json:"labels,omitempty"`
 }
 
-// measuredPolicy returns the means of the policy's own runs, which collect --agent records; nil if
-// there are none.
+// measuredPolicy returns the means of the policy's own runs, which collect --agent records, or nil without any.
 func measuredPolicy(t *outcome.Table) *policyRival {
 	m := t.Index(collect.PolicyName)
 	if m < 0 {
@@ -98,10 +97,10 @@ func measuredPolicy(t *outcome.Table) *policyRival {
 	return r
 }
 
-// rivalOf compares a profile with its policy without it, if that compares answers by itself; else it
-// returns nil. The profile is better if it costs at least 3 % less at no less quality, or has a quality
-// higher by two standard errors at no higher cost. It is not better if it costs more, in use or on these
-// outcomes, than a policy that is as good within two standard errors.
+// rivalOf compares a profile with the policy without it, or returns nil if that does not compare answers by itself.
+// The profile is better if it costs at least 3 % less at no less quality, or has a quality higher by two standard
+// errors at no higher cost. It is not better if it costs more, in use or on these outcomes, than a policy that is as
+// good within two standard errors.
 func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, measured *policyRival, u forecastInUse) (*policyRival, error) {
 	if policy == nil || measured == nil && t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		return nil, nil

@@ -22,13 +22,13 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// storeVariable names the store where --store does not.
+// storeVariable is the environment variable that names the store when --store does not.
 const storeVariable = "STEPFALL_STORE"
 
 const storeUsage = "shared store: a SQLite file or a postgres:// URL; $" + storeVariable + " when absent"
 
-// sharedStore opens the store that a flag or the environment names, nil for none. The
-// logger hears what cannot be written; nil is nobody.
+// sharedStore opens the store that the flag or the environment names, or returns nil without one. Write errors go to
+// logger, which can be nil.
 func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*store.Shared, error) {
 	address := cmp.Or(flag, os.Getenv(storeVariable))
 	if address == "" {
@@ -65,7 +65,7 @@ effect in every replica of "stepfall serve --store" within a second.`,
 		Use: "create [KEY]", Short: "Create a key and print its secret, once", Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
 		Example: `  stepfall key create agents --store fleet.db --tenant blue --cap 20/24h --limit requests=60`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.key.ID = strings.Join(args, "") // made up when absent
+			f.key.ID = strings.Join(args, "") // generated when empty
 			return f.create(cmd.Context(), s)
 		},
 	}
@@ -120,7 +120,7 @@ ledger, which has no keys; "key set --release --tenant TENANT" frees what is uns
 	return cmd
 }
 
-// withExistingStore is withStore for what makes no store: the name may be misspelled.
+// withExistingStore is withStore for commands that must not create a store: the name may be misspelled.
 func (f *keyFlags) withExistingStore(ctx context.Context, do func(*store.Shared) error) error {
 	if err := checkStore(cmp.Or(f.store, os.Getenv(storeVariable))); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (f *keyFlags) withExistingStore(ctx context.Context, do func(*store.Shared)
 	return f.withStore(ctx, do)
 }
 
-// checkStore returns an error for a file that does not exist, which opening it would make.
+// checkStore returns an error for a file that does not exist, since opening it would create it.
 func checkStore(address string) error {
 	if address == "" || strings.Contains(address, "://") {
 		return nil
@@ -155,8 +155,8 @@ func (f *keyFlags) limits(flags *pflag.FlagSet) {
 	flags.StringVar(&f.limit, "limit", "", "limits, as requests=60,tokens=90000,streams=4: requests and tokens per minute, concurrent requests; 0 is no limit")
 }
 
-// leastPeriod is the shortest period of a cap: calls last longer than a shorter one, and each
-// would be charged to another.
+// leastPeriod is the shortest period of a cap: in a shorter one, a call would outlast the period that it is charged
+// to.
 const leastPeriod = time.Minute
 
 // longestText bounds the name, tenant and note of a key, in bytes.
@@ -194,7 +194,7 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	return nil
 }
 
-// setCap sets the cap of a key from a text such as 20, which keeps the period, or 20/24h.
+// setCap parses a cap such as 20, which keeps the period, or 20/24h.
 func setCap(k *store.Key, text string) error {
 	amount, period, hasPeriod := strings.Cut(text, "/")
 	if !hasPeriod {
@@ -214,7 +214,7 @@ func setCap(k *store.Key, text string) error {
 	return nil
 }
 
-// setLimits sets the limits of a key that the text names, such as requests=60,streams=4.
+// setLimits parses limits such as requests=60,streams=4, and leaves the others unchanged.
 func setLimits(k *store.Key, text string) error {
 	limits := map[string]*int64{"requests": &k.RequestsPerMinute, "tokens": &k.TokensPerMinute, "streams": &k.Streams}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -254,7 +254,7 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 	})
 }
 
-// set changes, releases, rotates or revokes a key.
+// set updates, releases, rotates or revokes a key.
 func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	ctx, given := cmd.Context(), cmd.Flags().Changed
 	if err := f.checkSet(id, given); err != nil {
@@ -287,7 +287,7 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	})
 }
 
-// renderKeys prints the key, or all if id is "", with the balances of their caps.
+// renderKeys prints the key, or all keys if id is "", with the balances of their caps.
 func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shared, id string) error {
 	list, err := shared.ListKeys(ctx, id)
 	if err != nil {
@@ -321,7 +321,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
 }
 
-// checkActions checks the number of actions that the flags ask for: some exclude one another.
+// checkActions checks which actions the flags combine: some exclude each other.
 func (f *keyFlags) checkActions(actions int) error {
 	switch {
 	case f.grace < 0:
@@ -334,7 +334,7 @@ func (f *keyFlags) checkActions(actions int) error {
 	return nil
 }
 
-// releaseTenant releases what a tenant's account holds for dead processes, and prints the account.
+// releaseTenant releases the reservations of dead processes on a tenant's account, and prints the account.
 func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	account := store.TenantAccount(f.key.Tenant)
 	return f.withExistingStore(ctx, func(shared *store.Shared) error {
@@ -354,7 +354,7 @@ func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	})
 }
 
-// release releases what an account holds for dead processes, and prints how much that was; false
+// release releases the reservations of dead processes on an account, and prints how much that was. isKnown is false
 // if there is no such account.
 func release(ctx context.Context, s Streams, shared *store.Shared, account string) (isKnown bool, err error) {
 	accounts, err := accountBalances(ctx, shared)

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// keyBalance is a key with the account of its cap, nil if it has none, and that of its tenant, nil if
-// no policy's cap has counted there.
+// keyBalance is a key with the account of its cap, nil without a cap, and that of its tenant, nil if no cap of a
+// policy has charged it.
 type keyBalance struct {
 	store.Key
 	*capBalance
@@ -23,23 +23,22 @@ type keyBalance struct {
 type capBalance struct {
 	SpentUSD    float64 `json:"spent_usd"`
 	ReservedUSD float64 `json:"reserved_usd"`
-	// UnsettledUSD of what is spent was reserved by processes that died.
+	// UnsettledUSD is the part of the spend that was reserved by processes that died.
 	UnsettledUSD float64 `json:"unsettled_usd"`
-	// ReservedUntil is when the first of what is reserved becomes unsettled.
+	// ReservedUntil is when the first reservation becomes unsettled.
 	ReservedUntil time.Time `json:"reserved_until,omitzero"`
 }
 
-// accountBalance is what the account of a tenant, or of a key's cap, holds in the present period.
+// accountBalance is the balance of a tenant's account, or of that of a key's cap, in the current period.
 type accountBalance struct {
-	// Kind is tenant or key.
+	// Kind is "tenant" or "key".
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	capBalance
 
-	account string // its name in the store
+	account string // name in the store
 }
 
-// accountBalances returns the accounts of tenants and keys.
 func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalance, error) {
 	list := []accountBalance{}
 	for _, kind := range []string{"tenant", "key"} {
@@ -48,7 +47,7 @@ func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalanc
 			return nil, err
 		}
 		for _, b := range found {
-			name, _ := strconv.Unquote(strings.TrimPrefix(b.Account, kind+" ")) // as store.TenantAccount writes it
+			name, _ := strconv.Unquote(strings.TrimPrefix(b.Account, kind+" ")) // the format of store.TenantAccount
 			own := capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD, b.Until}
 			list = append(list, accountBalance{kind, name, own, b.Account})
 		}
@@ -57,7 +56,7 @@ func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalanc
 	return list, nil
 }
 
-// keyBalances returns keys with their accounts and their tenants'.
+// keyBalances returns keys with their accounts and those of their tenants.
 func keyBalances(accounts []accountBalance, list []store.Key) []keyBalance {
 	byName := map[string]*capBalance{}
 	for i := range accounts {
@@ -66,7 +65,7 @@ func keyBalances(accounts []accountBalance, list []store.Key) []keyBalance {
 	balances := make([]keyBalance, len(list))
 	for i := range list {
 		balances[i] = keyBalance{Key: list[i], TenantAccount: byName[store.TenantAccount(list[i].Tenant)]}
-		if list[i].CapUSD > 0 { // else nothing is counted by it
+		if list[i].CapUSD > 0 { // else there is no account
 			balances[i].capBalance = cmp.Or(byName[store.KeyAccount(list[i].ID)], &capBalance{})
 		}
 	}

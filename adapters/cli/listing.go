@@ -2,8 +2,7 @@ package cli
 
 import "fmt"
 
-// listing prints rows one by one as they become known or, for JSON, keeps them until all
-// of them are rendered in one value.
+// listing prints rows one by one as they become known or, for JSON, collects them and renders one value.
 type listing[Row any] struct {
 	s    Streams
 	rows []Row

@@ -13,7 +13,7 @@ type logFlag struct {
 	text  string
 }
 
-// Set reads words such as "debug" and "info,json".
+// Set parses words such as "debug" and "info,json".
 func (f *logFlag) Set(text string) error {
 	f.text = text
 	for word := range strings.SplitSeq(text, ",") {
@@ -28,10 +28,10 @@ func (f *logFlag) Set(text string) error {
 
 func (f *logFlag) String() string { return f.text }
 
-// Type names the value in the help.
+// Type returns the name of the value in the help.
 func (*logFlag) Type() string { return "level" }
 
-// logger returns a logger on the standard error at the level of --log, or at that of the command.
+// logger returns a logger to standard error at the level of --log, or else at the given one.
 func (s Streams) logger(name string, level hclog.Level) hclog.Logger {
 	o := s.logOptions(level)
 	o.Name = name

@@ -16,7 +16,7 @@ import (
 type outcomeFlags struct {
 	prompts, models string
 	verified        bool
-	chosen          bool // as [outcome.Options] says
+	chosen          bool // see [outcome.Options]
 	cmd             *cobra.Command
 }
 
@@ -37,15 +37,14 @@ func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
 	return table.Subset(f.models)
 }
 
-// warnLabels warns if the qualities of a table are labels that measure no quality.
+// warnLabels warns if the qualities of a table are labels that do not measure quality.
 func warnLabels(warn io.Writer, t *outcome.Table) {
 	if t.Labels != "" {
 		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: good for choosing, and no measure of quality\n", say.Plain(t.Labels))
 	}
 }
 
-// leftOut returns a function that warns of a line of a trace file that is no trace, such as one that
-// a crash cut.
+// leftOut returns a function that warns of a line that is not a trace, such as one cut off by a crash.
 func leftOut(warn io.Writer) func(file string, line int) {
 	return func(file string, line int) {
 		fmt.Fprintf(warn, "%s:%d: left out: not a trace\n", say.Plain(file), line)
@@ -182,7 +181,7 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 
 func (p *printer) judges(t *outcome.Table) {
 	for _, judge := range t.Judges() {
-		var said, passed [2]int // of wrong answers and of right ones
+		var said, passed [2]int // verdicts on wrong answers and on right ones
 		empty := 0
 		for q, row := range t.Verdicts[judge] {
 			for m, v := range row {
@@ -210,7 +209,7 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.1f", 100*v)
 }
 
-// dollars formats an amount to four figures, NaN as "-".
+// dollars formats an amount with four significant digits, NaN as "-".
 func dollars(v float64) string {
 	if math.IsNaN(v) {
 		return "-"

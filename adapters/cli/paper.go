@@ -100,12 +100,12 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	return nil
 }
 
-// selectPresets returns the presets of the names; all stands for every one.
+// selectPresets returns the presets with these names; "all" stands for those that need no table of the user's.
 func selectPresets(names []string) ([]paper.Preset, error) {
 	var out []paper.Preset
 	for _, name := range names {
 		if name == "all" {
-			// Those that need a table of the user's have to be named.
+			// Presets that need the user's own table must be named explicitly.
 			out = append(out, slices.DeleteFunc(paper.Presets(), func(p paper.Preset) bool { return p.Apart })...)
 			continue
 		}

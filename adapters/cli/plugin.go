@@ -28,7 +28,7 @@ func newPluginCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-// pluginHost returns a host for a plugin that is given by its name or path, and its name.
+// pluginHost returns a host for a plugin given by name or path, and the plugin's name.
 func pluginHost(s Streams, argument string) (*host.Host, string, error) {
 	cfg := host.Config{Logger: s.logger("plugin", hclog.Off)}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -104,7 +104,7 @@ func listPlugins(ctx context.Context, s Streams, found []host.PluginFile) error 
 	})
 }
 
-// ask starts a plugin, asks for its description and stops it.
+// ask starts a plugin, fetches its description and stops it.
 func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err error) {
 	h, name, err := pluginHost(s, path)
 	if err != nil {

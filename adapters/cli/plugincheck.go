@@ -48,7 +48,7 @@ and check that it conforms to the protocol.`,
 	return cmd
 }
 
-// run checks folders, isolation, and the plugins that the arguments name, or all.
+// run checks folders, isolation, and the plugins that args names, or all.
 func (d *doctor) run(ctx context.Context, args []string) error {
 	d.folders()
 	d.isolation()
@@ -81,9 +81,8 @@ type doctor struct {
 	findings *listing[finding]
 }
 
-// finding is the result of one check.
 type finding struct {
-	// Mark is "ok", "BAD", or "-" for what is worth knowing and not wrong.
+	// Mark is "ok", "BAD", or "-" for information.
 	Mark    string `json:"mark"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`

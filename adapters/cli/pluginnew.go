@@ -60,7 +60,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-// findSource returns the clone that contains the working folder or the command, or "".
+// findSource returns the clone of stepfall that contains the working directory or the command, or "".
 func findSource() string {
 	if dir := scaffold.FindSource("."); dir != "" {
 		return dir

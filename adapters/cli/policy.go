@@ -177,7 +177,6 @@ func (f *validateFlags) formatFiles(s Streams, paths []string) error {
 	return err
 }
 
-// formatFile is formatFiles for one file.
 func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err error) {
 	src, err := readPolicy(path)
 	if err != nil {
@@ -201,8 +200,8 @@ func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err 
 
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
 
-// readPolicy reads a policy's file, at most as much as shows that it is too large. It refuses
-// pipes and devices, which may have no end.
+// readPolicy reads a policy file, but no more than proves it too large. It refuses pipes and devices, which may never
+// end.
 func readPolicy(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -216,7 +215,7 @@ func readPolicy(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	const enough = 2 << 20 // twice what a policy's file may hold
+	const enough = 2 << 20 // twice the size limit of a policy file
 	return io.ReadAll(io.LimitReader(file, enough))
 }
 
@@ -229,7 +228,7 @@ func replaceFile(path string, content []byte) error {
 	return regular.Replace(path, content, info.Mode())
 }
 
-// printDiff prints the lines that differ, compared by number: formatting hardly moves lines.
+// printDiff compares line by line by number, since formatting hardly ever moves lines.
 func printDiff(s Streams, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	lines := max(len(a), len(b))
@@ -298,7 +297,7 @@ func showLibrary(s Streams) error {
 	})
 }
 
-// purpose returns the first sentence of the comment that a library policy begins with.
+// purpose returns the first sentence of the comment at the top of a library policy.
 func purpose(name string) string {
 	src, err := policies.LibrarySource(name)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// What a first policy is for. auto is what the sources in the folder tell.
+// Values of --for. programAuto guesses from the sources in the folder.
 const (
 	programAuto    = "auto"
 	programChat    = "chat"
@@ -23,10 +23,11 @@ const (
 
 var programKinds = []string{programAuto, programChat, programAgent, programPatches}
 
-// agentSigns are what the source of a program with tools has.
+// agentSigns matches the source of a program that gives its model tools.
 var agentSigns = regexp.MustCompile(`llms\.WithTools|llms\.WithFunctions|langchaingo/agents|bind_tools|create_react_agent|AgentExecutor|function_call|tool_calls|\btools\s*[=:]\s*[\[A-Za-z]|"tools"|mcp\.`)
 
-// sourceFiles are the names of sources that are looked at, and maxSources how many of them.
+// sourceFiles matches the names of source files to scan, maxSources bounds their number and maxSource their size in
+// bytes.
 var sourceFiles = regexp.MustCompile(`\.(go|py|ts|tsx|js|mjs|rb|java|kt|rs)$`)
 
 const (
@@ -34,8 +35,8 @@ const (
 	maxSource  = 1 << 20
 )
 
-// programOf guesses from the sources below a folder whether a program is an agent or a chat, and
-// returns the file with signs of an agent, or "".
+// programOf guesses from the sources below a folder whether a program is an agent or a chat. It returns the file with
+// signs of an agent, or "".
 func programOf(dir string) (program, file string) {
 	n := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -71,8 +72,8 @@ func programOf(dir string) (program, file string) {
 	return programChat, ""
 }
 
-// pairOf returns the pair of cheap models and the large one for an agent's policy, or an error that
-// says why there are none.
+// pairOf returns the pair of cheap models and the large one for an agent's policy, or an error that says why there is
+// none.
 func pairOf(list []offer) (*policies.Pair, error) {
 	if len(list) == 0 {
 		return nil, errors.New("the environment offers none: set two of " + otherKeys(nil))
@@ -92,7 +93,7 @@ func pairOf(list []offer) (*policies.Pair, error) {
 	return pair, err
 }
 
-// otherKeys names the key variables of makers that are not in the list.
+// otherKeys lists the key variables of providers that are not in the list.
 func otherKeys(list []offer) string {
 	var keys []string
 	for _, m := range makers {

@@ -32,7 +32,7 @@ func (f *queryFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain what happens if a model's answer has this quality, as model=0.2 (may be repeated)")
 }
 
-// explains reports whether to explain one query: the text is not the name of a file of queries.
+// explains reports whether to explain one query: the text is then not the name of a file of queries.
 func (f *queryFlags) explains() bool {
 	if len(f.with) > 0 || len(f.suppose) > 0 {
 		return true
@@ -83,8 +83,8 @@ func (f *queryFlags) query() (*sdk.Query, error) {
 	return q, nil
 }
 
-// explain prints which match block applies to the query of the flags, which models are excluded and
-// why, and the basis of each decision.
+// explain prints which match block applies to the query, which models are excluded and why, and the basis of each
+// decision.
 func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	q, err := f.query.query()
 	if err != nil {
@@ -116,11 +116,11 @@ func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	})
 }
 
-// explanationOf is what `policy plan --query TEXT --json` prints.
+// explanationOf returns the output of policy plan --query TEXT --json.
 func explanationOf(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) any {
 	type reason struct {
 		Name string `json:"name"`
-		// Not is why it does not apply; empty when it does.
+		// Not is why the block does not apply; empty when it does.
 		Not string `json:"not,omitempty"`
 	}
 	choice := p.Choose(q)
@@ -172,7 +172,7 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 	}
 }
 
-// trial prints the decisions of a step whose answers are supposed.
+// trial prints the decisions of a step with assumed answers.
 func (p *printer) trial(t *sdk.Trace) {
 	p.infeasible(t)
 	for n, d := range t.Decisions {
@@ -198,7 +198,7 @@ func (p *printer) infeasible(t *sdk.Trace) {
 	}
 }
 
-// assumedLengths returns a line on the assumed lengths of answers, "" if all models are free.
+// assumedLengths returns a line on the assumed lengths of answers, or "" if all models are free.
 func assumedLengths(p *policies.Policy) string {
 	var lengths, models []string
 	for i := range p.Models {
@@ -234,7 +234,7 @@ func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {
 		}
 		look := b.Quality.StdDev
 		if b.Judged && !b.Ran {
-			look = (1 - b.Shared) * math.Sqrt(b.Quality.Mean*(1-b.Quality.Mean)) // a verdict is yes or no
+			look = (1 - b.Shared) * math.Sqrt(b.Quality.Mean*(1-b.Quality.Mean)) // the deviation of a Bernoulli outcome
 		}
 		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", look), usd(cost), price, state)
 	}

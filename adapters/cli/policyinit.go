@@ -104,7 +104,7 @@ func (f *initFlags) check() error {
 	return nil
 }
 
-// write writes the policy's file, and overwrites one only with --force.
+// write writes the policy file, and overwrites an existing one only with --force.
 func (f *initFlags) write(text []byte) error {
 	mode := os.O_CREATE | os.O_WRONLY | os.O_EXCL
 	if f.force {
@@ -134,11 +134,11 @@ func describePolicy(p *policies.Policy) string {
 	return "a cascade"
 }
 
-// judges are the values of --judge. auto is what there is for the program: agreement for an
-// agent, tests for patches, a classifier in the folder, or nobody.
+// judges are the values of --judge. "auto" chooses by the program: agreement for an agent, tests for patches, a
+// classifier in the folder, or none.
 var judges = []string{"auto", "tests", "logprob", "model", "none"}
 
-// judgePlugins are the plugins that the values of --judge need.
+// judgePlugins maps values of --judge to the plugins that they need.
 var judgePlugins = map[string]string{"tests": "verifier-tests", "logprob": "estimator-logprob", "model": "verifier-judge"}
 
 func pluginFound(name string) bool {
@@ -154,7 +154,7 @@ func quoteForShell(path string) string {
 
 type testCommand struct{ file, command string }
 
-// testCommands are the commands that run the tests of a folder with the file.
+// testCommands are the test commands for a folder that contains the file, in order of preference.
 var testCommands = []testCommand{
 	{"go.mod", `["go", "test", "-json", "./..."]`},
 	{"Cargo.toml", `["cargo", "test"]`},
@@ -165,7 +165,7 @@ var testCommands = []testCommand{
 	{"setup.py", `["python3", "-m", "unittest"]`},
 }
 
-// canRun reports whether this machine has the program of a test command, and pytest if it uses that.
+// canRun reports whether the program of a test command is installed here, and pytest if the command uses it.
 func canRun(command string) bool {
 	var words []string
 	if json.Unmarshal([]byte(command), &words) != nil {
@@ -177,8 +177,7 @@ func canRun(command string) bool {
 	return !slices.Contains(words, "pytest") || exec.Command(words[0], "-c", "import pytest").Run() == nil
 }
 
-// judgeBlocks returns the policy's blocks that judge answers, the matching strategy block, and the
-// models to use.
+// judgeBlocks returns the policy's blocks that judge answers, the matching strategy block, and the models to use.
 func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string, use []offer) {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -229,8 +228,8 @@ func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string,
 			"strategy \"route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n", list
 }
 
-// program returns a plugin block with the path of a plugin that lies beside this command, where
-// other programs do not search for it, or "".
+// program returns a plugin block with the path of a plugin that is installed beside this command, where other
+// programs do not search for it, or "".
 func program(plugin string) string {
 	found := host.List(host.SearchPath())
 	i := slices.IndexFunc(found, func(f host.PluginFile) bool { return f.Name == plugin })
@@ -280,7 +279,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 	return completePolicy(b.String(), strategy+block)
 }
 
-// firstLine returns the first line of a policy without a pair of models: what it may save.
+// firstLine describes, for the top of a policy without a pair of models, what it can save.
 func firstLine(program, judge string, without error) string {
 	switch {
 	case without != nil:
@@ -295,20 +294,19 @@ func firstLine(program, judge string, without error) string {
 	return "It saves nothing yet: nothing judges the answers, so every query goes to one model. To save, use init --for agent (tool calls are compared), --judge model, or your own verifier."
 }
 
-// pairPolicy returns the policy of a pair of models.
 func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Expected: %s; the holdout measures it on yours.\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", pair.Expectation(), found)
 	for _, m := range append(pair.Cheap[:], pair.Large) {
 		o := list[slices.IndexFunc(list, func(o offer) bool { return o.name == m.Name })]
-		o.mean = 0 // its price says what is usual; steps of an agent are short
+		o.mean = 0 // omits the usual length: steps of an agent are short
 		o.write(&b)
 	}
 	return completePolicy(b.String(), pair.Blocks())
 }
 
-// completePolicy returns a policy of the blocks of models and the rest, with what every first policy ends with.
-// The caps that it offers leave room for the longest answer of each model.
+// completePolicy returns a policy from the models and the rest, with the end of every first policy. The suggested
+// caps leave room for the longest answer of each model.
 func completePolicy(models, rest string) ([]byte, error) {
 	p, err := policies.Parse("policy.hcl", []byte(models+"strategy \"route\" { worth_usd = 1 }\n"), policies.LoadOptions{WithoutSecrets: true})
 	if err != nil {
@@ -322,7 +320,7 @@ func completePolicy(models, rest string) ([]byte, error) {
 	return policies.Format("policy.hcl", fmt.Appendf(nil, "%s%s"+policyEnd, models, rest, stepUSD, 5*stepUSD))
 }
 
-// policyEnd has a cap on a step and one on a run.
+// policyEnd suggests caps on a step and on a run.
 const policyEnd = `# Hard caps: a call that might exceed one is not made. Its worst case counts: the longest answer that
 # the model and the request's max_tokens allow. So the caps can be lower with max_output_tokens = 8192
 # in the large model. Runs count by middleware.Info.Run or Session.
@@ -354,7 +352,7 @@ func (o offer) write(b *strings.Builder) {
 	if o.free {
 		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
 	} else {
-		timeout := "10m" // a long answer of 64,000 tokens at 110 a second
+		timeout := "10m" // an answer of 64,000 tokens at 110 tokens per second
 		if strings.HasSuffix(o.name, "small") {
 			timeout = "3m"
 		}

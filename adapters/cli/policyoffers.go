@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 )
 
-// ends returns the cheapest and the dearest model. Without a judge of answers nothing tells whether
-// those between are worth their price.
+// ends returns the cheapest and the most expensive model. Without a judge there is no evidence whether those in
+// between are worth their price.
 func ends(list []offer) []offer {
 	if len(list) < 3 {
 		return list
@@ -22,7 +22,7 @@ func ends(list []offer) []offer {
 	return []offer{cheap, slices.MaxFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })}
 }
 
-// dear orders offers by price: free ones first, the others by the guessed quality.
+// dear returns a sort key for price: free offers first, the others by guessed quality.
 func (o offer) dear() float64 {
 	if o.free {
 		return 0
@@ -34,14 +34,14 @@ type offer struct {
 	name, provider, served, key, url, note string
 	free                                   bool
 	mean                                   float64
-	// inputUSD is the price of a million tokens in, a quarter of that of those out; the
-	// catalogue knows it where it is 0.
+	// inputUSD is the price of a million input tokens, a quarter of that of output tokens; 0 means that the catalogue
+	// has it.
 	inputUSD float64
-	// longest is the longest answer of a model of which the catalogue does not know it.
+	// longest is the longest answer in tokens, where the catalogue does not have it.
 	longest int
 }
 
-// offers returns the models that the environment offers, each provider's from cheap to dear.
+// offers returns the models that the environment offers, each provider's from cheap to expensive.
 func offers(ctx context.Context, getenv func(string) string) []offer {
 	var list []offer
 	if host := getenv("OLLAMA_HOST"); host != "" {
@@ -68,13 +68,13 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 	return list
 }
 
-// maker is a provider with models that init knows, and the variable with its key.
+// maker is a provider with the models that init knows, and the variable that holds its key.
 type maker struct {
 	provider, key string
 	models        []offer
 }
 
-// makers have their models from cheap to dear.
+// makers lists each provider's models from cheap to expensive.
 var makers = []maker{
 	{"openai", "OPENAI_API_KEY", []offer{{name: "gpt-small", served: "gpt-4.1-mini", mean: 0.6}, {name: "gpt-large", served: "gpt-4.1", mean: 0.75}}},
 	{"anthropic", "ANTHROPIC_API_KEY", []offer{{name: "claude-small", served: "claude-haiku-4-5", mean: 0.65}, {name: "claude-large", served: "claude-sonnet-4-5", mean: 0.8}}},
@@ -84,7 +84,7 @@ var makers = []maker{
 	}},
 }
 
-// ollamaModels returns the first models of an Ollama server, nil if it does not answer.
+// ollamaModels returns the first models of an Ollama server, or nil if it does not answer.
 func ollamaModels(ctx context.Context, host string) []string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

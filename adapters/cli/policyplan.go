@@ -23,7 +23,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// How often each query is drawn from the beliefs, and the seed of the draws.
+// planDraws is how often each query is drawn from the beliefs, with the seed planSeed.
 const (
 	planDraws = 50
 	planSeed  = 1
@@ -98,7 +98,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	all := []*policies.Policy{next}
 	if f.against != "" {
-		// The settings of the command line are for the new policy.
+		// --set applies to the new policy only.
 		old, err := (&policyFlags{}).load(s, f.against, policies.LoadOptions{Patches: f.verified})
 		if err != nil {
 			return err
@@ -158,8 +158,8 @@ func (f *planFlags) check() error {
 	return nil
 }
 
-// checkRecorded returns an error if the outcomes have none of the policy's models, and notes in the
-// plan how many calls they lack.
+// checkRecorded returns an error if the outcomes have none of the policy's models, and notes in the plan how many
+// calls are missing.
 func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
 	last := made.Policies[len(made.Policies)-1]
 	if last.Unknown == 0 {
@@ -176,19 +176,19 @@ func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
 	return nil
 }
 
-// unreadVerdicts names the judges of a table that have no verifier of that name in the policy.
+// unreadVerdicts names the judges of a table for which the policy has no verifier.
 func unreadVerdicts(p *policies.Policy, t *outcome.Table) []string {
 	return slices.DeleteFunc(t.Judges(), func(judge string) bool {
 		return slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Name == judge })
 	})
 }
 
-// exitChanges is the exit code of a plan that changes something, as terraform has it.
+// exitChanges is the exit code of a plan with changes, as in terraform.
 const exitChanges = 2
 
 var errChanges = errors.New("the new policy changes something")
 
-// world returns the source of answers, and its description.
+// world returns the source of answers and a description of it.
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
 	switch {
 	case f.outcomes != "":
@@ -213,7 +213,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 	return w, source, nil
 }
 
-// readTraces reads traces, and sorts steps by their start.
+// readTraces reads traces, and sorts the steps by start.
 func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, error) {
 	w := &forecast.Traces{Seed: planSeed}
 	src, err := openTraces(ctx, s, from)

@@ -14,16 +14,15 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// madePlan is what a plan found: the settings that differ, and what each policy
-// would do, the one in use first.
+// madePlan is the result of a plan: the settings that differ, and a forecast for each policy, the current one first.
 type madePlan struct {
 	Changed  bool                 `json:"changed"`
 	Settings []policies.Change    `json:"settings"`
 	Source   string               `json:"source"`
 	Policies []*forecast.Forecast `json:"policies"`
-	// assumed is the mean length of answers that costs rest on, in tokens; 0 where lengths are recorded.
+	// assumed is the mean assumed length of answers in tokens; 0 where lengths are recorded.
 	assumed float64
-	// unread are the judges of the outcomes that no verifier is called after.
+	// unread names the judges of the outcomes that have no verifier.
 	unread []string
 }
 
@@ -38,7 +37,7 @@ func newPlan(source string, all []*policies.Policy, results []*forecast.Forecast
 	return p
 }
 
-// printSettings prints what differs, as terraform does: + is new, - is gone, ~ is other.
+// printSettings prints the differences as terraform does: + is added, - removed, ~ changed.
 func (p *madePlan) printSettings(w *printer) {
 	if len(p.Policies) < 2 {
 		return
@@ -65,8 +64,8 @@ func (p *madePlan) printSettings(w *printer) {
 	w.f("\n")
 }
 
-// planRow is one line of a plan's table. An optional one is left out if it is 0 for every policy.
-// interval, which may be nil, is for as many further queries.
+// planRow is a row of a plan's table. An optional row is omitted if it is 0 for every policy. interval, if not nil,
+// returns the interval for the mean of as many further queries.
 type planRow struct {
 	name, format string
 	optional     bool
@@ -74,7 +73,7 @@ type planRow struct {
 	interval     func(*forecast.Forecast) (low, high float64)
 }
 
-// intervalOf returns the interval of two standard errors of the mean of as many further queries.
+// intervalOf returns the interval of two standard errors for the mean of as many further queries.
 func intervalOf(mean, stdError float64) (low, high float64) {
 	return mean - 2*math.Sqrt2*stdError, mean + 2*math.Sqrt2*stdError
 }
@@ -202,7 +201,7 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 	}
 }
 
-// addRow adds a row to a plan's table and, where there is one policy, a row with the row's interval.
+// addRow adds a row to a plan's table and, with a single policy, a row with its interval.
 func (p *madePlan) addRow(t *grid, row *planRow) {
 	if row.optional && !slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return row.value(r) != 0 }) {
 		return
@@ -218,7 +217,7 @@ func (p *madePlan) addRow(t *grid, row *planRow) {
 	if len(p.Policies) == 2 || row.interval == nil {
 		return
 	}
-	// Where nothing differs, nothing tells how far others may lie.
+	// Without variance there is no estimate of the interval.
 	if low, high := row.interval(p.Policies[0]); low != high {
 		t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
 	}
@@ -249,7 +248,7 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 			ofError = "; 2 sigma includes the uncertainty of that"
 		}
 		if len(p.Policies) > 1 {
-			ofError = "" // a comparison prints none
+			ofError = "" // not printed in a comparison
 		}
 		w.f("%s: %s%s%s\n", r.Policy, count(r.Unknown, "call"), note, ofError)
 	}
@@ -278,7 +277,6 @@ func change(from, to float64, isShare bool) string {
 	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)
 }
 
-// modelsOf returns the models that any of the forecasts runs, in order.
 func modelsOf(results []*forecast.Forecast) []string {
 	var names []string
 	for _, r := range results {

@@ -9,13 +9,13 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 )
 
-// printer writes until the first error and keeps that.
+// printer writes until the first error and keeps it.
 type printer struct {
 	w   io.Writer
 	err error
 }
 
-// f prints. It escapes control characters in text arguments, which may come from models and files.
+// f prints a formatted text. It escapes control characters in string arguments, which may come from models and files.
 func (p *printer) f(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -27,14 +27,15 @@ func (p *printer) f(format string, args ...any) {
 	}
 }
 
-// raw prints text unescaped, for other programs to read.
+// raw prints text unescaped, for other programs.
 func (p *printer) raw(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text)
 	}
 }
 
-// cut shortens a line that follows before characters to the width of the terminal, if there is one.
+// cut truncates a line, which is printed after before other characters, to the width of the terminal, if there is
+// one.
 func (p *printer) cut(line string, before int) string {
 	if most := terminalWidth(p.w); most > 0 {
 		return text.Snip(say.Plain(line), max(most-before, 1), "…")

@@ -98,7 +98,7 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	})
 }
 
-// pruneJobs deletes the runs of the queue that ended longer ago than keep, if a database holds one.
+// pruneJobs deletes the runs of the queue that ended more than keep ago, if the store is a database with a queue.
 func pruneJobs(ctx context.Context, shared *store.Shared, keep time.Duration) (int64, error) {
 	database, ok := shared.Engine.(*postgres.Store)
 	if !ok || keep <= 0 {

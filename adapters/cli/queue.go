@@ -15,16 +15,16 @@ import (
 
 const queueUsage = "let the workers of this queue do the work: a postgres:// URL"
 
-// maxInQueue is how many jobs a command has in the queue at once, unless it is told.
+// maxInQueue is the default bound on a command's jobs in the queue.
 const maxInQueue = 1000
 
-// submission is a command's connection to a queue. It may be nil.
+// submission is a command's connection to a queue. It can be nil.
 type submission struct {
 	store  *postgres.Store
 	queue  *queue.Queue
 	run    *queue.Run
 	policy queue.Policy
-	keep   time.Duration // for how long the run is kept
+	keep   time.Duration // retention of the run
 }
 
 func submit(ctx context.Context, url string, p *policies.Policy, sets []string) (*submission, error) {
@@ -70,7 +70,7 @@ func (j *submission) close(ctx context.Context) error {
 	return errors.Join(err, j.store.Close())
 }
 
-// warn returns a function that prints warnings, at most one in ten seconds.
+// warn returns a function that prints warnings, at most one every ten seconds.
 func (*submission) warn(s Streams) func(string) {
 	var mu sync.Mutex
 	var last time.Time

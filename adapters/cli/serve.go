@@ -115,7 +115,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	options := router.Options{
 		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Traces: step.Tee(signals.Record, account.Record), Transport: signals.Transport(nil),
 	}
-	if shared != nil { // a nil *Shared would not be a nil Store
+	if shared != nil { // a nil *Shared would be a non-nil Store
 		options.Store = shared
 	}
 	jobs, err := f.judges(ctx, &options)
@@ -158,7 +158,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	return err
 }
 
-// check checks the flags and returns the address to serve at and the tenants by key.
+// check validates the flags and returns the listen address and the tenants by key.
 func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err error) {
 	if f.policy == "" {
 		return nil, nil, usage("--policy is needed: what to serve")
@@ -246,7 +246,7 @@ func guardByKeys(shared *store.Shared, t *telemetry.Telemetry, o *gateway.Option
 	return func(g *gateway.Gateway) http.Handler {
 		next := guard.Wrap(g, g.Refuse)
 		return t.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/v1/spend" { // of what has been answered here, too
+			if r.URL.Path == "/v1/spend" { // includes steps that were just answered here
 				shared.Traces.Settle(r.Context())
 			}
 			next.ServeHTTP(w, r)

@@ -26,12 +26,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// servedPage is the operator's page beside a gateway.
+// servedPage is the operator's pages beside a gateway.
 type servedPage struct {
-	view string // the address and, after an equals sign, the variable with the key
-	// store is the address of the shared store; "" is none.
+	view string // address and, after an equals sign, the variable that holds the key
+	// store is the address of the shared store, or "".
 	store string
-	// accounts are shared with other processes; nil where those of this process count.
+	// accounts is shared with other processes; nil where this process keeps its own.
 	accounts store.Accounts
 }
 
@@ -39,8 +39,8 @@ func (p *servedPage) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
 }
 
-// serve starts to serve the pages if --view is given, by HTTPS where others can reach them and
-// certificates is not nil. The caller calls stop.
+// serve starts to serve the pages if --view is given; with HTTPS if other machines can reach them and certificates is
+// not nil. The caller calls stop.
 func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, sets []string, certificates *tls.Config) (address string, stop func(), err error) {
 	if p.view == "" {
 		return "", func() {}, nil
@@ -102,7 +102,7 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	}, nil
 }
 
-// tracesOf returns where the router's policy records steps: "" is nowhere.
+// tracesOf returns where the router's policy records steps, or "".
 func (p *servedPage) tracesOf(r *router.Router) string {
 	policy := r.Policy()
 	for _, path := range []string{policy.Trace.Database, policy.Trace.File} {
@@ -116,7 +116,7 @@ func (p *servedPage) tracesOf(r *router.Router) string {
 	return p.store
 }
 
-// statusOf returns what of the router is not in its traces.
+// statusOf returns the state of the router that is not in its traces.
 func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (s *view.Status, err error) {
 	s = &view.Status{Circuits: r.OpenCircuits(), Unsupported: r.Unsupported()}
 	for _, p := range full.PluginStats(r) {
@@ -128,8 +128,7 @@ func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, tr
 	return s, err
 }
 
-// capsOf returns the policy's caps and what is left of them in the shared accounts or, if there are
-// none, in this process's.
+// capsOf returns the policy's caps and their use by the shared accounts or, without any, by this process's.
 func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (list []view.Cap, err error) {
 	b := &r.Policy().Budget
 	list = slices.DeleteFunc([]view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}},
@@ -160,7 +159,7 @@ func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, trac
 	return list, nil
 }
 
-// tenantSpending returns what counts towards a tenant's cap.
+// tenantSpending returns the spend that counts towards a tenant's cap.
 func tenantSpending(ctx context.Context, r *router.Router, accounts store.Accounts, tenant string) (usd float64, err error) {
 	if accounts == nil {
 		if memory, ok := r.Config().Step.Ledger.(*step.Memory); ok {

@@ -23,9 +23,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Exit codes of stepfall swe besides the usual ones.
+// Additional exit codes of stepfall swe.
 const (
-	// exitUnsolved: everything ran, and not every task has a patch that passes.
+	// exitUnsolved: all tasks finished, but not every one has a patch that passes.
 	exitUnsolved = 3
 	// exitSpent: the spend cap ended the run.
 	exitSpent = 4
@@ -136,7 +136,7 @@ func (f *sweFlags) check() error {
 	want(f.repo != "" || f.repos != "", "--repo or --repos is missing")
 	want(f.maxUSD >= 0, "--max-usd: want a number of US dollars from 0 up")
 	want(f.parallel > 0, "--parallel is not positive")
-	// What cannot be written is found before a model is paid for it.
+	// Find an unwritable file before a model is paid.
 	if err := writable(f.out); err != nil {
 		faults = append(faults, fmt.Errorf("--out: %w", err))
 	}
@@ -146,8 +146,8 @@ func (f *sweFlags) check() error {
 	return nil
 }
 
-// writable returns an error if no file can be written at path, unless that is empty. An existing
-// file keeps its content.
+// writable returns an error if no file can be written at path; an empty path is allowed. An existing file keeps its
+// content.
 func writable(path string) error {
 	if path == "" {
 		return nil
@@ -198,7 +198,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := f.print(s, list, results, single); err != nil {
 		return err
 	}
-	// What a policy expects of an attempt is a guess: without calls of the baseline nothing is claimed.
+	// A policy's estimate for an attempt is a guess: without calls of the baseline no savings are claimed.
 	if result := account.Result(); !f.json && result.IsMeasured() {
 		(&printer{w: s.Out}).printSavings(&result)
 	}
@@ -219,7 +219,7 @@ func showSolved(s Streams, b *swe.Batch, tasks int) *progress {
 	return bar
 }
 
-// warn warns of uncommitted changes, which attempts lack, and of patches that are not kept.
+// warn warns of uncommitted changes, which attempts do not see, and of patches that are not saved.
 func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
 	if f.repo != "" {
 		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
@@ -231,8 +231,8 @@ func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
 	}
 }
 
-// batch returns a batch that does the tasks in this process, where account counts their costs, or
-// through a queue. A dry run never uses the queue.
+// batch returns a batch that runs the tasks in this process, where account counts their costs, or through a queue. A
+// dry run never uses the queue.
 func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *savings.Account) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
@@ -241,7 +241,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 	if err != nil {
 		return nil, nil, err
 	}
-	// A verifier at fault is found before a model is paid.
+	// Find a broken verifier before a model is paid.
 	if err := r.Start(ctx); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
@@ -253,7 +253,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 	return b, func() error { return errors.Join(end(), r.Close()) }, nil
 }
 
-// sweLogger returns a logger without failures of single steps: results of attempts are printed.
+// sweLogger returns a logger that omits failures of single steps, since results of attempts are printed.
 func sweLogger(s Streams) hclog.Logger {
 	o := s.logOptions(hclog.Warn)
 	if o.Level > hclog.Info {
@@ -262,7 +262,7 @@ func sweLogger(s Streams) hclog.Logger {
 	return hclog.New(o)
 }
 
-// solver makes the solver and the folder for work trees; done cleans up.
+// solver returns the solver and the folder for work trees; done cleans up.
 func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, single bool) (*swe.Solver, string, func() error, error) {
 	open := swe.NewJail
 	if f.image != "" {
@@ -283,8 +283,7 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, sing
 	return solver, trees, done, err
 }
 
-// progress returns a function that prints events, nil for several tasks unless --log is info or
-// more.
+// progress returns a function that prints events; nil for several tasks, unless --log is info or more verbose.
 func (f *sweFlags) progress(s Streams, single bool) func(instance, event string) {
 	if s.logOptions(hclog.Warn).Level > hclog.Info && !single {
 		return nil
@@ -297,8 +296,8 @@ func (f *sweFlags) progress(s Streams, single bool) func(instance, event string)
 	}
 }
 
-// openState opens the state of the run, sets the solver's journal and spending, and returns the
-// folder for work trees; done cleans up.
+// openState opens the state of the run, sets the solver's journal and spend, and returns the folder for work trees;
+// done cleans up.
 func (f *sweFlags) openState(solver *swe.Solver) (trees string, done func() error, err error) {
 	if f.state == "" {
 		scratch, err := swe.NewScratch("")

@@ -53,7 +53,6 @@ func (p *printer) missingLayers(layers map[string]string) {
 	}
 }
 
-// isolation describes the isolation of a command.
 func isolation(layers []string) string {
 	by := strings.Join(layers, ", ")
 	lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", "processes", "memory"}, layers)
@@ -130,7 +129,7 @@ func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result
 	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls%s\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls, cutOff(sum.CostUSD, sum.CutOffUSD))
 }
 
-// cutOff says what was paid for attempts that were cut off, beside what a result comes to.
+// cutOff describes the cost of interrupted attempts, which is not part of the result's.
 func cutOff(resultUSD, cutOffUSD float64) string {
 	if cutOffUSD == 0 {
 		return ""
@@ -219,7 +218,7 @@ func (p *printer) attempt(n int, a *swe.Attempt) {
 	p.f("%d. %s%s, %d calls, %s USD: %s\n", n, a.Model, by, a.Trajectory.Turns, usd(a.CostUSD), verdict)
 }
 
-// exit returns the command's error for the end of a run, which says what was kept.
+// exit returns the command's error for the end of a run, which says what was saved.
 func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, solver *swe.Solver) error {
 	sum := swe.Summarise(results)
 	kept, resume, raise := "nothing is kept of what is not finished: that takes --state DIR", "", ""

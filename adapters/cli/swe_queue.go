@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// submit returns a batch whose tasks are done by the workers of a queue; done ends the run.
+// submit returns a batch whose tasks run on the workers of a queue; done ends the run.
 func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.Batch, done func() error, err error) {
 	p, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutSecrets: true})
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	}
 	known, queuedUSD := solver.Journal.QueuedRuns()
 	if f.maxUSD > 0 {
-		// What the run has spent without the queue is not in the queue's account.
+		// Spend outside the queue is not in the queue's account.
 		q.CapUSD = f.maxUSD - (solver.Spend.SpentUSD() - queuedUSD)
 		if q.CapUSD <= 0 {
 			return nil, nil, errors.Join(&exitError{Code: exitSpent, Err: fmt.Errorf("%.6g USD spent, cap %.6g: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, done())
@@ -54,7 +54,7 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	return &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel, Queue: q}, done, nil
 }
 
-// runID returns the name of the run in the queue: a new one, or that in the state's folder.
+// runID returns the name of the run in the queue: the one in the state folder, or a new one.
 func (f *sweFlags) runID() (string, error) {
 	fresh := "swe-" + rand.Text()
 	if f.state == "" {

@@ -20,11 +20,9 @@ type column struct {
 	number bool
 }
 
-// grid is a table that a command prints: drawn with light lines and without colours, so
-// that it can be pasted anywhere. In a pipe or a file every cell is whole, unless it has more
-// than maxCellLength characters. On a terminal
-// it is as wide as that at most: texts wrap, and where that is not enough each row becomes
-// a list of its cells.
+// grid is a table that a command prints: with light lines and without colours, so that it can be pasted anywhere. In
+// a pipe or a file every cell is printed whole, up to maxCellLength characters. On a terminal the table is no wider
+// than the terminal: texts wrap, and where that does not suffice each row becomes a list of its cells.
 type grid struct {
 	w       io.Writer
 	columns []column
@@ -33,7 +31,7 @@ type grid struct {
 
 func newTable(w io.Writer, columns ...column) *grid { return &grid{w: w, columns: columns} }
 
-// row adds a row. Cells are escaped, and take one line.
+// row adds a row. Cells are escaped and put on one line.
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(g.columns))
 	for i, cell := range cells {
@@ -42,12 +40,12 @@ func (g *grid) row(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// maxCellLength bounds a cell: all others of its column are filled up to its width.
+// maxCellLength bounds a cell, because all others of its column are padded to its width.
 const maxCellLength = 4096
 
 func (g *grid) print() { g.printWithin(terminalWidth(g.w)) }
 
-// printWithin prints the table in lines of at most most characters; 0 is no limit.
+// printWithin prints the table in lines of at most most characters; 0 means no limit.
 func (g *grid) printWithin(most int) {
 	widths, fits := g.widths(most)
 	if !fits {
@@ -87,15 +85,15 @@ func (g *grid) printWithin(most int) {
 	t.Render()
 }
 
-// On a terminal, a column of text is narrowed no further than to its longest word, of which
-// minColumnWidth characters count, and a cell is cut after about maxCellLines lines.
+// On a terminal, a text column is no narrower than its longest word, of which minColumnWidth characters count, and a
+// cell is truncated after about maxCellLines lines.
 const (
 	minColumnWidth = 14
 	maxCellLines   = 4
 )
 
-// widths returns the widths of the columns for lines of at most most characters, 0 being no limit;
-// false if they cannot be that narrow.
+// widths returns the widths of the columns for lines of at most most characters (0 means no limit), and false if they
+// do not fit.
 func (g *grid) widths(most int) ([]int, bool) {
 	widths, least, total := make([]int, len(g.columns)), make([]int, len(g.columns)), len("││")
 	for i, c := range g.columns {
@@ -124,7 +122,7 @@ func (g *grid) widths(most int) ([]int, bool) {
 	return widths, true
 }
 
-// narrow narrows the widest of the columns that are wider than their least width, by 1; false if none is.
+// narrow reduces by 1 the widest of the columns that are wider than their least width; false if there is none.
 func narrow(widths, least []int) bool {
 	widest := -1
 	for i := range widths {
@@ -166,7 +164,7 @@ func (g *grid) list(most int) {
 	}
 }
 
-// terminalOf returns the terminal that w writes to, nil where it is none.
+// terminalOf returns the terminal that w writes to, or nil.
 func terminalOf(w io.Writer) *os.File {
 	if c, ok := w.(*errorWriter); ok {
 		w = c.w
@@ -178,7 +176,7 @@ func terminalOf(w io.Writer) *os.File {
 	return file
 }
 
-// terminalWidth returns how many characters a line of the terminal has, 0 where w is none.
+// terminalWidth returns how many characters a line of the terminal holds, or 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	file := terminalOf(w)
 	if file == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 )
 
-// gaugesOf returns the gauges of a process with routers. q and shared may be nil.
+// gaugesOf returns the gauges of a process with routers. q and shared can be nil.
 func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Router) telemetry.Gauges {
 	g := telemetry.Gauges{
 		OpenCircuits: func() []string {
@@ -43,7 +43,7 @@ func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Rou
 	return g
 }
 
-// serveMetrics serves /metrics at an address, unless that is empty.
+// serveMetrics serves /metrics at addr, unless that is empty.
 func serveMetrics(addr string, s Streams, t *telemetry.Telemetry, g telemetry.Gauges) (ended func(), err error) {
 	if err := t.Watch(g); err != nil || addr == "" {
 		return func() {}, err
@@ -55,7 +55,7 @@ func serveMetrics(addr string, s Streams, t *telemetry.Telemetry, g telemetry.Ga
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", t.Metrics())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // it ends with the process
+	go func() { _ = server.Serve(listener) }() // runs until the process ends
 	fmt.Fprintf(s.Out, "metrics at http://%s/metrics\n", listener.Addr())
 	return func() { server.Close() }, nil
 }

@@ -152,8 +152,8 @@ func (p *printer) steps(listed *traceList) {
 	}
 }
 
-// sum returns what the store has summed up of all steps that the flags select, also of those
-// whose traces were pruned; the zero value where there is no such sum.
+// sum returns the store's sums over all steps that the flags select, including pruned ones; the zero value where the
+// store has no such sum.
 func (f *traceFlags) sum(ctx context.Context, traces store.TraceReader) (all store.Sum, err error) {
 	if f.Session != "" || f.Failed {
 		return all, nil
@@ -191,7 +191,7 @@ type listedStep struct {
 	CostUSD  float64        `json:"cost_usd"`
 	Duration time.Duration  `json:"duration_ns"`
 
-	models string // that were asked, in words
+	models string // the models asked, as text
 }
 
 func listedOf(t *sdk.Trace) listedStep {
@@ -207,7 +207,7 @@ type verifierCounts map[string]verifierCount
 
 type verifierCount struct {
 	asked, judged int
-	evidence      string // of the newest verdict that says nothing
+	evidence      string // of the newest inconclusive verdict
 }
 
 func (m verifierCounts) add(t *sdk.Trace) {
@@ -227,7 +227,7 @@ func (m verifierCounts) add(t *sdk.Trace) {
 	}
 }
 
-// print warns of verifiers that never gave a verdict, as when their program cannot be started.
+// print warns of verifiers that never gave a verdict, such as one whose program cannot be started.
 func (m verifierCounts) print(p *printer) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if one := m[name]; one.judged == 0 {
@@ -246,7 +246,7 @@ func (p *printer) printSavings(result *savings.Result) {
 	}
 }
 
-// modelsAsked names the models of a step in the order of the calls, as in small x2 > large.
+// modelsAsked lists the models of a step in the order of the calls, such as "small x2 > large".
 func modelsAsked(t *sdk.Trace) string {
 	var b strings.Builder
 	for i := 0; i < len(t.Calls); {
@@ -278,7 +278,7 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// find returns the trace of an id, by default the last step, without secrets.
+// find returns the redacted trace of an id, by default of the last step.
 func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.Trace, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
@@ -300,10 +300,10 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 	if err != nil {
 		return nil, err
 	}
-	return step.RedactTrace(t, nil), nil // other tools may have written it
+	return step.RedactTrace(t, nil), nil // another tool may have written it without redaction
 }
 
-// newestStep returns the id of the step that began last, or "".
+// newestStep returns the id of the step that started last, or "".
 func newestStep(ctx context.Context, traces store.TraceReader) (string, error) {
 	for page := (store.Filter{}); ; {
 		lines, err := traces.Steps(ctx, page)
@@ -373,7 +373,7 @@ func (p *printer) callTable(calls []sdk.Call) {
 	tab.print()
 }
 
-// callSummary is one line about the result of a call.
+// callSummary describes the result of a call in one line.
 func callSummary(c *sdk.Call) string {
 	if c.Error != "" && !c.Failed() {
 		return "cancelled: its answer was not needed any more"
@@ -384,7 +384,7 @@ func callSummary(c *sdk.Call) string {
 	return verdictSummary(c.Verdict)
 }
 
-// verdictSummary is one line about a verdict, which may be nil.
+// verdictSummary describes a verdict, which can be nil, in one line.
 func verdictSummary(v *sdk.Verdict) string {
 	if v == nil {
 		return ""

@@ -11,7 +11,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// judgingTime returns the total time of verifiers in a step.
 func judgingTime(t *sdk.Trace) (spent time.Duration) {
 	for _, c := range t.Calls {
 		if c.Verdict != nil {
@@ -22,7 +21,7 @@ func judgingTime(t *sdk.Trace) (spent time.Duration) {
 }
 
 func (p *printer) causes(t *sdk.Trace) {
-	next := 0 // the first decision that no call has been found for
+	next := 0 // the first decision without a call so far
 	for i := range t.Calls {
 		var why string
 		if k := nextDecisionFor(t, t.Calls[i].Model, next); k >= 0 && !isRetry(t, i) {
@@ -51,12 +50,11 @@ func nextDecisionFor(t *sdk.Trace, model string, from int) int {
 	return -1
 }
 
-// isRetry reports whether a call repeats the one before it, which failed.
+// isRetry reports whether a call repeats the previous one, which failed.
 func isRetry(t *sdk.Trace, i int) bool {
 	return i > 0 && t.Calls[i-1].Model == t.Calls[i].Model && t.Calls[i-1].Error != ""
 }
 
-// decisionBasis explains a decision.
 func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	if b := beliefOf(d, d.Look); b != nil && b.Look != nil {
@@ -78,7 +76,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 	return why
 }
 
-// beliefOf returns what a decision believed of a model, or nil.
+// beliefOf returns the belief about a model at a decision, or nil.
 func beliefOf(d *sdk.Decision, model string) *sdk.Belief {
 	if i := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
 		return &d.Models[i]
@@ -86,7 +84,7 @@ func beliefOf(d *sdk.Decision, model string) *sdk.Belief {
 	return nil
 }
 
-// callReason explains a call that is not the strategy's choice.
+// callReason explains a call that the strategy did not choose.
 func callReason(t *sdk.Trace, i int) string {
 	c := &t.Calls[i]
 	switch {
@@ -103,7 +101,7 @@ func callReason(t *sdk.Trace, i int) string {
 	return "asked in addition to the strategy's choice"
 }
 
-// lookEffect describes how a look may change the estimate of an answer.
+// lookEffect describes how a look can change the estimate of an answer.
 func lookEffect(b *sdk.Belief) string {
 	if b.Look.Judge == nil {
 		return fmt.Sprintf("it is expected to change the estimate %.2f by %.2f", b.Quality.Mean, b.Look.StdDev)

@@ -58,7 +58,7 @@ func (p *printer) explain(t *sdk.Trace) {
 	}
 }
 
-// beliefsLegend says what the columns of beliefs mean.
+// beliefsLegend explains the columns of beliefs.
 const beliefsLegend = `
 ±: standard deviation of the quality; for a model that has not run, of what judging its answer would change (0: nothing judges it).
 USD: for a model that has not run, its expected cost; for one that has, the cost of its calls in this step.
@@ -120,7 +120,7 @@ func (p *printer) alternatives(list []sdk.Alternative) {
 	tab.print()
 }
 
-// number formats a value, "" for 0 and for values that stand for none.
+// number formats a value, with "" for 0 and for infinite placeholders.
 func number(x float64) string {
 	if x == 0 || x < -1e300 || x > 1e300 {
 		return ""

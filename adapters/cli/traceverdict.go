@@ -17,7 +17,7 @@ import (
 
 // reportedVerdict is a verdict on a run from the command line or standard input.
 type reportedVerdict struct {
-	where string // the line, for faults
+	where string // input line, for errors
 	trace *sdk.Trace
 }
 
@@ -31,7 +31,7 @@ func (f *traceFlags) verdictTrace(run, text string) (*sdk.Trace, error) {
 	return step.VerdictTrace(run, f.Tenant, v)
 }
 
-// readVerdicts reads lines of a run and a verdict. It returns one fault for each invalid line.
+// readVerdicts reads lines of a run and a verdict. It returns one fault per invalid line.
 func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
 	lines := bufio.NewScanner(s.In)
 	lines.Buffer(nil, 1<<20)
@@ -55,8 +55,7 @@ func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []e
 	return list, faults, lines.Err()
 }
 
-// givenVerdicts returns the verdict of --verdict, or those of standard input and faults of its
-// lines.
+// givenVerdicts returns the verdict of --verdict, or those on standard input with the faults of its lines.
 func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
 	if f.verdict == "-" {
 		if list, faults, err = f.readVerdicts(s); err != nil {
@@ -71,7 +70,7 @@ func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []
 	return []reportedVerdict{{"", t}}, nil, nil
 }
 
-// recordVerdicts records verdicts on runs. Invalid ones are an error, after the others are recorded.
+// recordVerdicts records verdicts on runs. Invalid ones are reported as an error after the others are recorded.
 func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	if f.file == "-" {
 		return usage("--file -: a verdict is added to a file or a store")
@@ -104,15 +103,15 @@ func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	return errors.Join(append([]error{err}, faults...)...)
 }
 
-// addVerdicts records and returns the verdicts, except those on runs of several tenants. It prints a
-// note for one on a run without a step, which counts once there is one.
+// addVerdicts records and returns the verdicts, except those on a run name that several tenants use. It prints a note
+// for a run without a step, whose verdict counts once there is one.
 func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reportedVerdict) (recorded []*sdk.Trace, ambiguous []error, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
-	tenants := map[string][]string{} // whose runs have a name
+	tenants := map[string][]string{} // tenants by run name
 	if err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		if sdk.IsStep(t.Mode) && !slices.Contains(tenants[t.Run], t.Tenant) {
 			tenants[t.Run] = append(tenants[t.Run], t.Tenant)

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a command is. On a terminal it is a bar with an ETA;
-// elsewhere it prints a line now and then, so that logs stay readable. It is
-// safe for concurrent use.
+// progress shows the progress of a command: on a terminal a bar with an ETA, elsewhere a line at intervals, so that
+// logs stay readable. It is safe for concurrent use.
 type progress struct {
 	mu    sync.Mutex
 	bar   *progressbar.ProgressBar
@@ -41,7 +40,7 @@ func newProgress(w io.Writer, total int, label string) *progress {
 	return p
 }
 
-// plainEvery is how often progress prints a line where there is no terminal.
+// plainEvery is the interval of progress lines without a terminal.
 const plainEvery = 5 * time.Second
 
 func (p *progress) add(n int) {
@@ -49,7 +48,7 @@ func (p *progress) add(n int) {
 	defer p.mu.Unlock()
 	p.done += n
 	if p.bar != nil {
-		_ = p.bar.Add(n) // a bar that cannot be drawn must not stop the work
+		_ = p.bar.Add(n) // a drawing error must not stop the work
 		return
 	}
 	if now := time.Now(); p.done == p.total || now.Sub(p.last) >= plainEvery {

@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// until calls f, which does not watch ctx, and abandons it when ctx ends, as the program then does.
-// f must have no effects that may be cut short, such as writing a file.
+// until calls f, which does not watch ctx, and abandons it when ctx ends, as the program then exits. f must have no
+// effects that must not be interrupted, such as writing a file.
 func until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -30,13 +30,13 @@ func until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// openTable reads outcomes, at most until ctx ends: the file may be a pipe without a writer.
+// openTable reads outcomes until ctx ends: the file may be a pipe without a writer.
 func openTable(ctx context.Context, path string, o outcome.Options) (*outcome.Table, error) {
 	return until(ctx, func() (*outcome.Table, error) { return outcome.Open(path, o) })
 }
 
-// addResumeHint adds a hint to the error of an interrupted command: what is kept and how to go on.
-// It returns other errors unchanged.
+// addResumeHint adds to the error of an interrupted command what is saved and how to resume. It returns other errors
+// unchanged.
 func addResumeHint(ctx context.Context, err error, format string, args ...any) error {
 	if err == nil || ctx.Err() == nil {
 		return err

@@ -96,8 +96,8 @@ func nearest(given string, names []string) (best string) {
 	return best
 }
 
-// explainUsage makes a wrong number of arguments and an unknown subcommand usage errors with a hint.
-// For the latter, Cobra would print the help and report success.
+// explainUsage makes a wrong number of arguments and an unknown subcommand usage errors with a hint. For the latter,
+// Cobra would print the help and report success.
 func explainUsage(cmd *cobra.Command) {
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(cmd *cobra.Command, given []string) error {
@@ -123,7 +123,7 @@ func explainUsage(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand returns the error for a command that a group does not have, with a suggestion.
+// unknownCommand returns the error for an unknown subcommand, with a suggestion.
 func unknownCommand(group *cobra.Command, given string) error {
 	group.SuggestionsMinimumDistance = 2
 	text := fmt.Sprintf("unknown command %q for %q", given, group.CommandPath())

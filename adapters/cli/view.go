@@ -104,7 +104,6 @@ func policyLoader(path string, given ...string) func(sets ...string) (*policies.
 	}
 }
 
-// withoutPassword redacts the password of a URL.
 func withoutPassword(arg string) string {
 	if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.Host != "" {
 		return u.Redacted()
@@ -129,7 +128,7 @@ func (f *viewFlags) serve(ctx context.Context, s Streams, o view.Options) error 
 	return servePage(ctx, handler, listener)
 }
 
-// localPage guards the pages for this machine and returns the address that opens them.
+// localPage restricts the pages to this machine and returns the address that opens them.
 func localPage(o view.Options, listener net.Listener) (http.Handler, string) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	handler, path := view.Local(view.New(o), port)

@@ -13,18 +13,17 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/view"
 )
 
-// sqliteMagic begins every SQLite file.
+// sqliteMagic is the header of every SQLite file.
 const sqliteMagic = "SQLite format 3\x00"
 
-// traceSource is where a page or a command reads traces.
+// traceSource is an open source of traces.
 type traceSource struct {
 	view.Options
 	close func() error
 }
 
-// openTraces opens traces: a file of JSON lines, which is followed while it grows, a SQLite file, a
-// store's URL, or - for standard input. It skips lines that are no trace, such as one that a crash cut
-// short, with a warning.
+// openTraces opens traces: a file of JSON lines, which is followed as it grows, a SQLite file, a store's URL, or "-"
+// for standard input. It skips lines that are not traces, such as one cut off by a crash, with a warning.
 func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error) {
 	warn := func(name string) func(int) {
 		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: left out: not a trace\n", say.Plain(name), line) }
@@ -53,7 +52,7 @@ func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error
 	return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: arg}, lines.Close}, nil
 }
 
-// checkTraces returns an error for a source that has lines, none of which is a trace.
+// checkTraces returns an error for a source that has lines but no traces.
 func (t *traceSource) checkTraces(read int) error {
 	if read == 0 && t.LeftOut != nil && t.LeftOut() > 0 {
 		return fmt.Errorf("%s holds no traces", t.Source)
@@ -64,7 +63,7 @@ func (t *traceSource) checkTraces(read int) error {
 func isSQLite(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
-		return false // it cannot be read, and whoever opens it says why
+		return false // the caller that opens it reports why
 	}
 	defer file.Close()
 	head := make([]byte, len(sqliteMagic))

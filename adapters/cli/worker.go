@@ -117,7 +117,7 @@ func (f *workerFlags) check() error {
 	return f.makeCache()
 }
 
-// makeCache makes the folder for fetched files: what cannot be written to is found before work is taken.
+// makeCache creates the folder for fetched files, so that an unwritable one is found before any job is taken.
 func (f *workerFlags) makeCache() (err error) {
 	if f.cache == "" {
 		base, err := os.UserCacheDir()
@@ -135,7 +135,7 @@ func (f *workerFlags) makeCache() (err error) {
 	return nil
 }
 
-// taskWorker returns the worker for tasks; done cleans up.
+// taskWorker returns the worker for swe tasks; done cleans up.
 func (f *workerFlags) taskWorker(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (tasks *swe.QueueWorker, done func() error, err error) {
 	if f.work["swe"] == 0 {
 		return &swe.QueueWorker{}, func() error { return nil }, nil

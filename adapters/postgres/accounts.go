@@ -27,7 +27,7 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 		err := s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns FROM stepfall.reserve($1, $2, $3, $4, $5, $6, $7, $8)",
 			s.id, id, accounts, amounts, caps, periods, returns, int64(ttl)).Scan(&refused, &left, &until)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
-			return nil // it was under way, and is made
+			return nil // it was in flight and has been made
 		}
 		return err
 	})
@@ -59,7 +59,7 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		err = refusal(&c, left, end)
 	}
 	if c.Period > 0 {
-		// By this machine's clock, which may go wrong but not at another speed.
+		// Converted to this machine's clock, which can be wrong but runs at the same speed.
 		until = asked.Add(time.Duration(end - now))
 	}
 	return amount, until, sqlstore.Reserving(err)
@@ -123,7 +123,7 @@ func (s *Store) expire(ctx context.Context) error {
 	return nil
 }
 
-// sweep expires reservations now and then, until Close. It may be late: only limits on streams
+// sweep expires reservations every five to ten seconds, until Close. Delays are harmless: only limits on streams
 // depend on it.
 func (s *Store) sweep() {
 	for {
@@ -135,7 +135,7 @@ func (s *Store) sweep() {
 		case <-timer.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		_ = s.expire(ctx) // it is tried again
+		_ = s.expire(ctx) // retried by the next sweep
 		cancel()
 	}
 }

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	_ "embed" // of the migrations
+	_ "embed" // for migrations
 	"errors"
 	"fmt"
 	"strings"
@@ -23,14 +23,14 @@ var (
 	settledSQL string
 )
 
-// migration brings the tables from one version to the next.
+// migration migrates the tables from one version to the next.
 type migration struct {
 	sql string
-	// oldest is the version of the oldest program that works with the tables then.
+	// oldest is the version of the oldest program that works with the migrated tables.
 	oldest int
 }
 
-// migrations are only ever added to.
+// migrations must only be appended to.
 var migrations = []migration{
 	{accountsSQL + tables(sqlstore.Schema), 1},
 	{tables(sqlstore.SchemaShared), 1},
@@ -39,8 +39,8 @@ var migrations = []migration{
 	{settledSQL, 1},
 }
 
-// compressionSQL makes the server compress traces with LZ4, which is faster, unless it is older than
-// PostgreSQL 14 or built without it.
+// compressionSQL makes the server compress traces with LZ4, which is faster, unless it is older than PostgreSQL 14 or
+// built without it.
 const compressionSQL = `DO $$ BEGIN
 	EXECUTE 'ALTER TABLE stepfall.bodies ALTER COLUMN body SET COMPRESSION lz4';
 EXCEPTION WHEN feature_not_supported OR syntax_error THEN NULL;

@@ -8,9 +8,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// OpenShared opens the database at a postgres:// URL for a router (router.Options.OpenStore),
-// which may share it with other processes. The logger hears what cannot be written; nil is
-// nobody.
+// OpenShared opens the database at a postgres:// URL for a router (router.Options.OpenStore), which can share it with
+// other processes. Write errors go to logger, which can be nil.
 func OpenShared(ctx context.Context, url string, logger hclog.Logger) (*store.Shared, error) {
 	s, err := Open(ctx, url)
 	if err != nil {

@@ -27,7 +27,7 @@ type Store struct {
 	sqlstore.DB
 	pool *pgxpool.Pool
 	db   *sql.DB
-	// id is that of the accounts.
+	// id identifies the accounts, see [store.ErrReplaced].
 	id     int64
 	closed chan struct{}
 	ended  sync.WaitGroup
@@ -39,8 +39,8 @@ var _ store.Store = (*Store)(nil)
 // patience bounds one operation.
 const patience = 5 * time.Second
 
-// Open opens the database at a postgres:// URL or in a string of settings, as pgx
-// reads them. Without pool_max_conns there are at most 16 connections.
+// Open opens the database at a postgres:// URL or a connection string, as parsed by pgx. Without pool_max_conns there
+// are at most 16 connections.
 func Open(ctx context.Context, url string) (*Store, error) { return open(ctx, url, len(migrations)) }
 
 // open is Open for a program that knows the first known migrations.
@@ -50,10 +50,10 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
-	s.db.SetMaxIdleConns(0) // the pool keeps them
+	s.db.SetMaxIdleConns(0) // pool keeps them
 	s.DB = sqlstore.DB{
 		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Rows: 1000, Refused: isRefused, Fault: fault,
-		// The types are asked for once, so that bytes go over as bytes; the server keeps nothing.
+		// The types are described once, so that bytes are sent as bytes; the server keeps no state.
 		Arrays:  []any{pgx.QueryExecModeCacheDescribe},
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
 	}
@@ -79,14 +79,14 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		c.MaxConns = 16
 	}
 	if !strings.Contains(url, "default_query_exec_mode") {
-		// One round trip, and nothing that a pooler would have to remember.
+		// One round trip, and no state that a pooler would have to track.
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
 	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, patience)
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// fault makes errors of an unreachable server sdk.ErrStoreUnavailable, and those of missing tables
+// fault wraps errors of an unreachable server in sdk.ErrStoreUnavailable, and those of missing tables in
 // store.ErrReplaced.
 func fault(err error) error {
 	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
@@ -112,11 +112,11 @@ func isRefused(err error) bool {
 
 func class(err *pgconn.PgError) string { return err.Code[:min(2, len(err.Code))] }
 
-// isAway reports whether an error is the server's or the connection's, not the statement's.
+// isAway reports whether an error is about the server or the connection, not the statement.
 func isAway(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// Connections, resources, an operator's intervention; a lock that was not had;
-		// PgBouncer's own, which has no class.
+		// Connection, resources, operator intervention; lock timeout; PgBouncer's own errors, which have no class;
+		// read-only server.
 		return slices.Contains([]string{"08", "53", "57"}, class(pg)) || slices.Contains([]string{"55P03", "XX000", "25006"}, pg.Code)
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
@@ -130,7 +130,7 @@ func isAway(err error) bool {
 		slices.ContainsFunc(lost, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// tries is how often an operation is tried that changes nothing the second time.
+// tries bounds the attempts at an idempotent operation.
 const tries = 3
 
 // retry runs an idempotent operation, and repeats it after a lost connection or a deadlock.
@@ -170,7 +170,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 			return err
 		}
 		if err := do(tx); err != nil {
-			// A transaction whose connection is gone needs no end.
+			// The transaction may have lost its connection already.
 			_ = tx.Rollback()
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	})
 }
 
-// Pool returns the connections, for a queue in the same database.
+// Pool returns the connection pool, for a queue in the same database.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Ping implements [store.Store].
@@ -195,7 +195,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// Close lets go of the connections.
+// Close closes the connections.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {

@@ -14,9 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// environ is that of the test's start: a test that gives itself another home or
-// cache folder would compile everything anew. C is left out as in the Makefile, also where
-// the race detector needs it for the test.
+// environ is the environment at the start of the test: with the home or cache folder that a test sets, everything
+// would be compiled anew. CGO is off as in the Makefile, even where the race detector needs it for the test itself.
 var environ = append(os.Environ(), "CGO_ENABLED=0")
 
 // Build returns a folder with the programs, see [Into].
@@ -29,8 +28,8 @@ func Build(t testing.TB, names ...string) string {
 	return dir
 }
 
-// Plugins has plugins found by their names until done is called, in an example, which has
-// no [testing.TB]. What a TestMain looks at is not noted by go test, and so it is too early.
+// Plugins makes plugins available by name until done is called, in an example, which has no [testing.TB]. TestMain is
+// too early for it: go test does not track the files that TestMain reads.
 func Plugins(names ...string) (done func()) {
 	dir, err := os.MkdirTemp("", "stepfall-plugins")
 	if err == nil {
@@ -42,10 +41,9 @@ func Plugins(names ...string) (done func()) {
 	return func() { _ = os.RemoveAll(dir) }
 }
 
-// Into puts programs of the project into a folder: stepfall, or plugins by their
-// names. They are copies, to do with as one likes. Several processes may call it at
-// once. In bin/ it opens nothing itself but the lock: go sets the time of a program that
-// it leaves as it is, and a test that opens one is never found in go test's cache.
+// Into copies programs of the project into a folder: stepfall, or plugins by name. The caller owns the copies.
+// Concurrent processes can call it. In bin/ it opens only the lock: go updates the time of a program that it leaves
+// unchanged, and a test that opens such a file would never be cached by go test.
 func Into(dir string, names ...string) error {
 	root, err := cloneRoot()
 	if err != nil {
@@ -63,7 +61,7 @@ func Into(dir string, names ...string) error {
 	var plugins, built []string
 	for _, name := range names {
 		if name == "stepfall" {
-			// What is up to date is left as it is.
+			// Up-to-date programs are left as they are.
 			if err := build(root, filepath.Join("bin", name), "./adapters/cli/stepfall"); err != nil {
 				return err
 			}
@@ -84,8 +82,8 @@ func Into(dir string, names ...string) error {
 	return err
 }
 
-// build builds as the Makefile does, with the same flags, so that neither rebuilds what the other has
-// built. It stats the sources, so that go test does not use cached results after they change.
+// build builds with the flags of the Makefile, so that neither rebuilds the other's output. It stats the sources, so
+// that go test does not use cached results after they change.
 func build(root, to string, packages ...string) error {
 	if _, err := run(root, "go", append([]string{"build", "-ldflags=-w", "-o", to}, packages...)...); err != nil {
 		return err
@@ -97,7 +95,7 @@ func build(root, to string, packages ...string) error {
 	return err
 }
 
-// ownFiles is what a package of the module is built from, for go list.
+// ownFiles is the go list template for the source files of packages of this module.
 const ownFiles = `{{if and .Module .Module.Main}}{{.Module.GoMod}}
 {{.Dir}}{{range .GoFiles}}
 {{$.Dir}}/{{.}}{{end}}{{range .EmbedFiles}}

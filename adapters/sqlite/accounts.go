@@ -12,12 +12,12 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// account is a row of accounts2. The period is when it begins, in nanoseconds since the
-// Unix epoch, 0 where the account has none.
+// account is a row of accounts2. period is the start of the period, in nanoseconds since the Unix epoch; 0 without
+// periods.
 type account struct{ period, spent, reserved int64 }
 
-// find returns the current period of an account, and makes it if needed. It stays the current one
-// when the clock goes back.
+// find returns the current period of an account, and inserts it if needed. The period does not change when the clock
+// goes back.
 func (s *Store) find(name string, length time.Duration) (account, error) {
 	a := account{}
 	if length > 0 {
@@ -119,7 +119,7 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 	amounts, err := json.Marshal(spent)
 	if err == nil {
 		err = s.write(context.WithoutCancel(ctx), func(sqlstore.Tx) error {
-			// Of one whose time is over, all that does not return counts as spent already.
+			// In an expired reservation, everything that does not return already counts as spent.
 			return errors.Join(s.exec(`UPDATE accounts2 SET spent = spent + coalesce((SELECT value FROM json_each($2) WHERE key = h.account), 0) - iif(expired, amount - returns, 0),
 				reserved = reserved - iif(expired, 0, amount) FROM holds AS h WHERE h.id = $1 AND accounts2.account = h.account AND accounts2.period = h.period`, id, string(amounts)),
 				s.exec("DELETE FROM holds WHERE id = $1", id))
@@ -158,7 +158,7 @@ func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, t
 	return ended, err
 }
 
-// unsettledFor is how long an account knows of what it has spent that it was not settled.
+// unsettledFor is how long an account remembers which part of its spend was never settled.
 const unsettledFor = 90 * 24 * time.Hour
 
 // expire ends overdue reservations: what does not return counts as spent.

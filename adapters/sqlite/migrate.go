@@ -12,11 +12,11 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// schemaVersion is the version of the tables; it is kept in the file.
+// schemaVersion is the version of the tables; it is stored in the file.
 const schemaVersion = 4
 
-// oldestProgram is the oldest schemaVersion of a program that can work with these
-// tables. It is kept in the file for programs that are older than it.
+// oldestProgram is the oldest schemaVersion of a program that can use these tables. It is stored in the file for
+// programs that are older than the file.
 const oldestProgram = 3
 
 const ledgerSchema = `
@@ -53,7 +53,7 @@ func schema() string {
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
 }
 
-// fromThree brings tables of version 3, the first that was released, to version 4.
+// fromThree migrates tables of version 3, the first that was released, to version 4.
 const fromThree = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
 
 // migrate creates the tables in a new file, or updates those of an earlier program. It returns

@@ -8,9 +8,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// OpenShared opens the file at path for a router (router.Options.OpenStore), which may share
-// it with other processes of this machine. The logger hears what cannot be written; nil is
-// nobody.
+// OpenShared opens the file at path for a router (router.Options.OpenStore), which can share it with other processes
+// on this machine. Write errors go to logger, which can be nil.
 func OpenShared(ctx context.Context, path string, logger hclog.Logger) (*store.Shared, error) {
 	s, err := Open(ctx, path)
 	if err != nil {

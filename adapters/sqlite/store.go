@@ -23,27 +23,26 @@ import (
 type Store struct {
 	sqlstore.DB
 	path string
-	// files are those that were opened: the file, and the two that SQLite keeps beside it
-	// until its last connection is closed.
+	// files holds the opened files: the database, and the two that SQLite keeps beside it until its last connection
+	// is closed.
 	files map[string]os.FileInfo
-	// read has several connections, writer one, conn, which the goroutine of run uses alone.
+	// read has several connections. writer has one, conn, which only the goroutine of run uses.
 	read, writer *sql.DB
 	conn         *sql.Conn
 	statements   map[string]*sql.Stmt
-	changes      int64     // of all processes, as run last saw it
-	forgot       time.Time // when the writer's pages were last read anew
+	changes      int64     // count of changes by all processes, as last seen by run
+	forgot       time.Time // when the writer last dropped its page cache
 	jobs         chan *job
-	closed       chan struct{} // by Close: no further change is taken
-	ended        chan struct{} // by run: no further change is made
+	closed       chan struct{} // closed by Close: no further change is accepted
+	ended        chan struct{} // closed by run: no further change is made
 	closing      sync.Once
-	// Now is the clock by which periods and holds are counted. It may be replaced before the
-	// store is used.
+	// Now is the clock of periods and reservations. It can be replaced before the store is used.
 	Now func() time.Time
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the file, and makes it when it does not exist.
+// Open opens the file, and creates it when it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
 	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), Now: time.Now}
 	if err := s.open(ctx); err != nil {
@@ -76,7 +75,7 @@ func (s *Store) open(ctx context.Context) error {
 		s.conn, err = s.writer.Conn(context.WithoutCancel(ctx))
 	}
 	if err == nil {
-		// Steps wait for this one; see package store for how long.
+		// Steps wait for this connection; see package store for their deadline.
 		_, err = s.conn.ExecContext(ctx, "PRAGMA busy_timeout = 2500")
 	}
 	if err != nil {
@@ -86,9 +85,9 @@ func (s *Store) open(ctx context.Context) error {
 }
 
 func connect(path string, connections int) (*sql.DB, error) {
-	// What is deleted is overwritten: prompts that are kept for a time only are gone after it.
-	// No file is made (mode): where the file was moved away, a new connection would put an empty
-	// one there and remove the -wal, with what was written last.
+	// secure_delete overwrites deleted content, so that prompts with a retention are really gone. mode=rw creates no
+	// file: if the file was moved away, a new connection would create an empty one and remove the -wal with the
+	// latest changes.
 	pragmas := url.Values{"mode": {"rw"}, "_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)", "secure_delete(ON)"}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: pragmas.Encode()}).String())
 	if err != nil {
@@ -98,10 +97,10 @@ func connect(path string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// ensureFile makes the file of a database if there is none, and returns an error for one that is no database.
+// ensureFile creates the database file if there is none, and returns an error for a file that is not a database.
 func ensureFile(ctx context.Context, path string) error {
-	// The file is there before its -wal, also where another process makes both meanwhile: a
-	// -wal that is seen first and no file after it means that the file was removed.
+	// The file exists before its -wal does, even while another process creates both: a -wal that is seen first with
+	// no file afterwards means that the file was removed.
 	_, noLog := os.Stat(path + "-wal")
 	info, err := os.Stat(path)
 	switch {
@@ -119,8 +118,8 @@ func ensureFile(ctx context.Context, path string) error {
 	return nil
 }
 
-// create makes a file with tables beside path and links it there, so that no process sees one without.
-// It keeps a file that another process has put there meanwhile.
+// create creates a file with tables beside path and links it there, so that no process sees one without tables. It
+// keeps a file that another process has put there meanwhile.
 func create(ctx context.Context, path string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".stepfall-")
 	if err != nil {
@@ -128,8 +127,7 @@ func create(ctx context.Context, path string) error {
 	}
 	defer os.RemoveAll(dir)
 	fresh := filepath.Join(dir, "new.db")
-	// Keys' hashes, prompts and answers are nobody else's; the -wal and -shm beside the
-	// file get its mode.
+	// Key hashes, prompts and answers are private; the -wal and -shm files get the mode of this file.
 	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -143,7 +141,7 @@ func create(ctx context.Context, path string) error {
 	}
 	err = migrate(ctx, db)
 	if err == nil {
-		// Closing writes the -wal into the file too, but says nothing where the disk is full.
+		// Closing also writes the -wal into the file, but reports no error on a full disk.
 		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
@@ -152,7 +150,7 @@ func create(ctx context.Context, path string) error {
 	if err := os.Link(fresh, path); err == nil || errors.Is(err, os.ErrExist) {
 		return nil
 	}
-	return os.Rename(fresh, path) // where there are no links
+	return os.Rename(fresh, path) // without support for hard links
 }
 
 // isRefused reports whether a value was too big, or violated a constraint.
@@ -168,8 +166,8 @@ func isRefused(err error) bool {
 	return false
 }
 
-// fault makes an error of SQLite sdk.ErrStoreUnavailable if the file is locked, full, damaged or
-// cannot be read or written.
+// fault wraps an SQLite error in sdk.ErrStoreUnavailable if the file is locked, full, damaged or cannot be read or
+// written.
 func fault(err error) error {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok || errors.Is(err, sdk.ErrStoreUnavailable) {
@@ -204,7 +202,7 @@ func (s *Store) checkFiles() error {
 	return nil
 }
 
-// KeyByDigest implements [store.Keys]: of a file that is gone no key is valid any more.
+// KeyByDigest implements [store.Keys]. Once the file is gone, no key is valid any more.
 func (s *Store) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, error) {
 	if err := s.checkFiles(); err != nil {
 		return nil, err
@@ -212,7 +210,7 @@ func (s *Store) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, err
 	return s.DB.KeyByDigest(ctx, digest)
 }
 
-// Close closes the file. What was recorded is on disk.
+// Close closes the file. Everything recorded is on disk.
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {

@@ -10,14 +10,13 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// Temporary keeps traces in memory, and what is too much for that in a file that no other
-// process sees and that is gone when it is closed. It is for reading traces that come from
-// somewhere else.
+// Temporary is a temporary store of traces, for reading traces from other sources. It is in memory and, where that
+// does not suffice, in a private file that is removed on close.
 type Temporary struct {
 	sqlstore.DB
 	db   *sql.DB
 	conn *sql.Conn
-	// statements are those of writers, prepared once. Only the holder of writing uses them.
+	// statements are prepared once. Only the holder of writing uses them.
 	statements map[string]*sql.Stmt
 	writing    chan struct{}
 }
@@ -26,7 +25,7 @@ var _ store.Traces = (*Temporary)(nil)
 
 // NewTemporary returns an empty store of traces.
 func NewTemporary(ctx context.Context) (*Temporary, error) {
-	db, err := sql.Open("sqlite", "") // SQLite's name of such a file
+	db, err := sql.Open("sqlite", "") // the name of a temporary database
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +51,11 @@ func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error
 		_, undo := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		return errors.Join(err, undo)
 	}
-	_, err := t.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT") // no transaction stays open
+	_, err := t.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT") // leave no transaction open
 	return err
 }
 
-// Close forgets the traces.
+// Close discards the traces.
 func (t *Temporary) Close() error {
 	var faults []error
 	for _, s := range t.statements {

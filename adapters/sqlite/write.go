@@ -22,11 +22,10 @@ type job struct {
 // maxJobs bounds the changes of one transaction.
 const maxJobs = 128
 
-// errClosed is the error of a change after Close.
 var errClosed = errors.New("the store is closed")
 
-// write makes a change without interleaving other writers. Changes that wait at the same time share
-// a transaction, since syncing takes most of the time.
+// write makes a change without interleaving other writers. Changes that wait at the same time share a transaction,
+// since syncing takes most of the time.
 func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
@@ -41,7 +40,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The change may be under way: its result must be known.
+	// The change may be in progress: wait for its result.
 	select {
 	case <-j.done:
 		return fault(j.err)
@@ -51,11 +50,11 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	case <-j.done:
 		return fault(j.err)
 	default:
-		return errClosed // it came too late to be made
+		return errClosed // too late to be made
 	}
 }
 
-// run makes the changes until Close, including those that wait then.
+// run makes the changes until Close, including those that are waiting then.
 func (s *Store) run() {
 	defer close(s.ended)
 	for {
@@ -84,7 +83,7 @@ func (s *Store) run() {
 	}
 }
 
-// forgetEvery is how often pages are read anew, so that damage to the file is noticed.
+// forgetEvery is how often the page cache is dropped, so that damage to the file is noticed.
 const forgetEvery = 2 * time.Second
 
 // commit makes changes in one transaction; one that fails is rolled back alone.
@@ -120,7 +119,7 @@ func (s *Store) transact(batch []*job) error {
 	return nil
 }
 
-// changeAll makes the changes, and returns and writes the new number of changes.
+// changeAll makes the changes, and stores and returns the new number of changes.
 func (s *Store) changeAll(batch []*job) (changed int64, err error) {
 	if err := s.checkWritten(); err != nil {
 		return 0, err
@@ -143,8 +142,8 @@ func (s *Store) changeAll(batch []*job) (changed int64, err error) {
 	return changed, s.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed)
 }
 
-// checkWritten returns an error if the file has lost changes that this process has written or read,
-// for example since its -wal was truncated. It compares a count of all processes' changes.
+// checkWritten returns an error if the file has lost changes that this process has written or read, for example
+// because its -wal was truncated. It compares a count of all processes' changes.
 func (s *Store) checkWritten() error {
 	st, err := s.statement("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'")
 	if err != nil {
@@ -161,8 +160,7 @@ func (s *Store) checkWritten() error {
 	return nil
 }
 
-// change makes one change under a savepoint, and sets the job's error. An error that it returns ends
-// the transaction.
+// change makes one change under a savepoint, and sets the job's error. A returned error ends the transaction.
 func (s *Store) change(j *job) error {
 	if err := s.exec("SAVEPOINT job"); err != nil {
 		return err
@@ -175,7 +173,7 @@ func (s *Store) change(j *job) error {
 	return s.exec("RELEASE job")
 }
 
-// exec runs a statement, which is prepared once. Only run's goroutine may call it.
+// exec runs a statement, which is prepared once. Only the goroutine of run may call it.
 func (s *Store) exec(query string, args ...any) error {
 	st, err := s.statement(query)
 	if err == nil {

@@ -1,6 +1,5 @@
-// Package swe mends repositories: a small coding agent, run by the cheapest sequence of
-// models whose patch the unit tests accept. It is what `stepfall swe` does, in a Go
-// program:
+// Package swe fixes defects in repositories: a small coding agent runs with the cheapest sequence of models whose
+// patch the unit tests accept. It is stepfall swe as a Go package:
 //
 //	results, err := swe.Run(ctx, model, swe.Options{CapUSD: 1}, swe.Task{Repo: "path/to/clone", ProblemStatement: "..."})
 //	// results[0].Patch, results[0].CostUSD, and each attempt with its verdict
@@ -18,22 +17,21 @@ import (
 // Task is a problem to be solved in a repository, with the fields of SWE-bench.
 type Task = swe.Task
 
-// Result is what came of one task: the patch, its verdict, the attempts and their cost.
+// Result is the outcome of one task: the patch, its verdict, the attempts and their cost.
 type Result = swe.Result
 
-// Options are the settings of [Run].
+// Options configures [Run].
 type Options struct {
-	// CapUSD is what all tasks together may cost; 0 is no cap.
+	// CapUSD bounds the cost of all tasks together; 0 means no cap.
 	CapUSD float64
-	// Parallel bounds the tasks at work together; 0 means 2.
+	// Parallel bounds the tasks in flight; 0 means 2.
 	Parallel int
 }
 
-// Run lets each model attempt a task in a git work tree of its own, cheapest sensible first,
-// until the verifiers of the router's policy accept a patch. The repositories themselves are
-// not touched, and what models ask to run is run in a jail, for which the program calls
-// jail.Main (package sdk/jail) first of all. The results have the order of the tasks; the
-// error says why not all were finished.
+// Run lets each model attempt a task in a git work tree of its own, in the order of the policy's strategy, until the
+// verifiers of the router's policy accept a patch. The repositories themselves are not changed. Commands of models
+// run in a jail, for which the program must call jail.Main (package sdk/jail) before anything else. The results have
+// the order of the tasks; the error says why not all were finished.
 func Run(ctx context.Context, r *router.Router, o Options, tasks ...Task) (_ []*Result, err error) {
 	walls, err := swe.NewJail(ctx)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command anthropic-sdk-go gives a program on Anthropic's official client the cascade, by
-// one option of the client and without a server: a tool loop with thinking, whose models
-// take turns, and are of another API.
+// Command anthropic-sdk-go connects Anthropic's official client to a cascade with one option, without a server: a
+// tool loop with thinking, whose models alternate and have another API.
 package main
 
 import (
@@ -45,7 +44,7 @@ func run(ctx context.Context) error {
 	}
 
 	client := anthropic.NewClient(
-		option.WithHTTPClient(&http.Client{Transport: cascade}), // the one line
+		option.WithHTTPClient(&http.Client{Transport: cascade}), // the only change
 		option.WithBaseURL("http://cascade"), option.WithAPIKey("none"), option.WithMaxRetries(0),
 	)
 	request := anthropic.MessageNewParams{

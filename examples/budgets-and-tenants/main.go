@@ -1,4 +1,4 @@
-// Command budgets-and-tenants lets two tenants spend until a hard cap stops one.
+// Command budgets-and-tenants lets two tenants spend until a hard cap stops one of them.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command custom-estimator uses an estimator of its own, a plugin in Go.
+// Command custom-estimator uses a custom quality estimator, a plugin in Go.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command eino gives an agent on CloudWeGo's eino the cascade, by one option of its
-// OpenAI model and without a server: each step of the agent is routed on its own.
+// Command eino connects an agent on CloudWeGo's eino to a cascade with one option of its OpenAI model, without a
+// server: each step of the agent is routed separately.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer model.Close()
-	steps := make(chan string, 8) // a stream's client may have read its end before Observe is called
+	steps := make(chan string, 8) // a streaming client can read the last chunk before Observe is called
 	cascade, err := gateway.New(gateway.Options{Model: model, Observe: func(x *gateway.Exchange) {
 		for _, step := range x.Steps {
 			steps <- fmt.Sprintf("  %s, after %d of 2 models", step.Chosen, len(step.Calls))
@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 	}
 
 	chat, err := openai.NewChatModel(ctx, &openai.ChatModelConfig{
-		HTTPClient: &http.Client{Transport: cascade}, // the one line
+		HTTPClient: &http.Client{Transport: cascade}, // the only change
 		BaseURL:    "http://cascade/v1", APIKey: "none", Model: "stepfall",
 	})
 	if err != nil {

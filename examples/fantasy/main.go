@@ -1,5 +1,5 @@
-// Command fantasy gives an agent on Charm's fantasy the cascade, by one option of its
-// provider and without a server: each step of the agent is routed on its own.
+// Command fantasy connects an agent on Charm's fantasy to a cascade with one option of its provider, without a
+// server: each step of the agent is routed separately.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	}
 
 	provider, err := anthropic.New(
-		anthropic.WithHTTPClient(&http.Client{Transport: cascade}), // the one line
+		anthropic.WithHTTPClient(&http.Client{Transport: cascade}), // the only change
 		anthropic.WithBaseURL("http://cascade"), anthropic.WithAPIKey("none"),
 	)
 	if err != nil {

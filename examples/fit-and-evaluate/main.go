@@ -1,5 +1,5 @@
-// Command fit-and-evaluate goes from recorded outcomes to a profile that meets a
-// budget, and measures it on outcomes that it has not seen.
+// Command fit-and-evaluate fits a profile for a budget to recorded outcomes, and measures it on outcomes that the fit
+// has not seen.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	}
 }
 
-// budgetUSD is what a query may cost on average: always asking the large model costs 0.01.
+// budgetUSD is the budget per query; always asking the large model costs 0.01.
 const budgetUSD = 0.004
 
 func run(ctx context.Context) error {
@@ -26,7 +26,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	table.Verified = true // the quality is the verdict of a check that will be there in use
+	table.Verified = true // quality is the verdict of a check that also runs in production
 	train, test := table.Split(0.5, 1)
 
 	profile, err := fit.Fit(ctx, train, fit.Options{Strategy: "cascade_route", BudgetUSD: budgetUSD, Seed: 1})

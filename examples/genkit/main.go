@@ -1,5 +1,5 @@
-// Command genkit gives a flow on Firebase's Genkit the cascade, by one option of its
-// OpenAI plugin and without a server: each turn of the tool loop is routed on its own.
+// Command genkit connects a flow on Firebase's Genkit to a cascade with one option of its OpenAI plugin, without a
+// server: each turn of the tool loop is routed separately.
 package main
 
 import (
@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 
 	plugin := &compat_oai.OpenAICompatible{
 		Provider: "stepfall", BaseURL: "http://cascade/v1", APIKey: "none",
-		Opts: []option.RequestOption{option.WithHTTPClient(&http.Client{Transport: cascade})}, // the one line
+		Opts: []option.RequestOption{option.WithHTTPClient(&http.Client{Transport: cascade})}, // the only change
 	}
 	g := genkit.Init(ctx, genkit.WithPlugins(plugin))
 	chat := plugin.DefineModel("stepfall", "stepfall", ai.ModelOptions{Label: "stepfall", Supports: &compat_oai.BasicText})

@@ -1,5 +1,5 @@
-// Command logprob-classifier classifies reviews, and asks the large model only where
-// the small one's token probabilities say that it is guessing.
+// Command logprob-classifier classifies reviews, and asks the large model only where the token probabilities of the
+// small one are low.
 package main
 
 import (

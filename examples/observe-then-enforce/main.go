@@ -1,5 +1,5 @@
-// Command observe-then-enforce puts a cascade into production without risk: first
-// it only watches, then its records say what it would have saved, then it acts.
+// Command observe-then-enforce puts a cascade into production without risk: in mode observe its traces show what it
+// would have saved; then a flag switches it to enforce.
 package main
 
 import (
@@ -30,7 +30,7 @@ func run(ctx context.Context) error {
 	defer stop()
 	defer os.Remove("traces.jsonl")
 
-	// The same file; a flag of the program changes the mode when the time has come.
+	// The same policy file; a flag of the program changes the mode.
 	for _, mode := range []string{"observe", "enforce"} {
 		model, err := full.Open(ctx, "policy.hcl", full.Options{
 			Load: policies.LoadOptions{Sets: []string{"mode=" + mode}},

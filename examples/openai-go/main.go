@@ -1,5 +1,4 @@
-// Command openai-go gives a program on OpenAI's official client the cascade, by one
-// option of the client and without a server.
+// Command openai-go connects OpenAI's official client to a cascade with one option, without a server.
 package main
 
 import (
@@ -41,7 +40,7 @@ func run(ctx context.Context) error {
 	}
 
 	client := openai.NewClient(
-		option.WithHTTPClient(&http.Client{Transport: cascade}), // the one line
+		option.WithHTTPClient(&http.Client{Transport: cascade}), // the only change
 		option.WithBaseURL("http://cascade/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0),
 	)
 	for _, question := range []string{"What is the capital of Australia?", "Prove that there are infinitely many primes."} {

@@ -1,4 +1,4 @@
-// Command streaming shows what a caller that streams gets to see of a cascade.
+// Command streaming shows what a streaming caller sees of a cascade.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command swe-cascade mends a repository: each model makes an attempt in a work tree
-// of its own, cheapest sensible first, until the tests accept a patch.
+// Command swe-cascade fixes a repository: each model makes an attempt in a work tree of its own, cheapest sensible
+// first, until the tests accept a patch.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	jail.Main() // what models run is run by this program, jailed
+	jail.Main() // commands of models run in a jail, as a child of this program
 	if err := run(context.Background()); err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// makeRepository makes the repository to repair.
+// makeRepository creates the repository to repair.
 func makeRepository(dir string) error {
 	for name, text := range map[string]string{
 		"go.mod":  "module leap\n\ngo 1.26\n",

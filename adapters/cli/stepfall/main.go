@@ -1,5 +1,4 @@
-// Command stepfall runs cascades, fits and evaluates them, and looks after
-// policies and plugins. See package cli.
+// Command stepfall runs, fits and evaluates cascades, and manages policies and plugins. See package cli.
 package main
 
 import (
@@ -13,10 +12,10 @@ import (
 )
 
 func main() {
-	// As the helper of a jail, the program becomes the jailed command.
+	// When started as a helper of a jail, the program becomes the jailed command.
 	jail.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends the work in order, the second one at once.
+	// The first signal stops the command in an orderly way, the second one at once.
 	context.AfterFunc(ctx, stop)
 	code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	stop()

@@ -25,42 +25,41 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// PolicyName stands for the policy among the models that do an agent's tasks.
+// PolicyName is the name of the policy among the models that run an agent's tasks.
 const PolicyName = "policy"
 
-// maxRun is how long one run of an agent may take.
+// maxRun bounds one run of an agent.
 const maxRun = 30 * time.Minute
 
-// maxOutput is how much is kept of what an agent prints.
+// maxOutput bounds how much of an agent's output is kept, in bytes.
 const maxOutput = 64 << 10
 
-// Agent is a program that does the tasks in place of single calls. It finds its models where
-// the environment says, at a gateway of its own, and it may make many calls.
+// Agent is a program that does a task as a whole instead of a single call. Its environment points to a gateway of its
+// own, where it can make many calls.
 type Agent struct {
-	// Command is the program with its arguments, in which {task} is the task's prompt and
-	// {id} its query_id. Check is a command that judges the end by its exit code, and reads
-	// what the program printed.
+	// Command is the program with its arguments, in which {task} is replaced by the task's prompt and {id} by its
+	// query_id. Check is a command that judges the run by its exit code; it gets the program's output on standard
+	// input.
 	Command, Check []string
-	// Traces is the file that the steps of the runs, and the verdicts on them, are appended to.
+	// Traces is the file to which the steps of the runs, and the verdicts on them, are appended.
 	Traces string
 }
 
 // agentRuns runs an agent on tasks, with a gateway in front of one router.
 type agentRuns struct {
 	agent  *Agent
-	name   string // of the model, or PolicyName
+	name   string // model name, or PolicyName
 	capped bool
 	router *router.Router
 	served *gateway.Gateway
 	file   *step.JSONLines
 
 	mu   sync.Mutex
-	rows map[string]*Outcome // by run: the totals of its steps so far
-	cut  map[string]bool     // runs that had a step refused by a cap
+	rows map[string]*Outcome // totals of the steps so far, by run
+	cut  map[string]bool     // runs with a step that a cap refused
 }
 
-// runner returns an asker that runs an agent with a model, or with the policy where model is
-// one past the last.
+// runner returns an asker that runs an agent with a model or, where model is one past the last, with the policy.
 func (c *collector) runner(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
 	a := &agentRuns{agent: c.o.Agent, name: c.name(model), capped: c.o.CapUSD > 0, file: c.traces, rows: map[string]*Outcome{}, cut: map[string]bool{}}
 	p := *c.o.Policy
@@ -73,8 +72,7 @@ func (c *collector) runner(ctx context.Context, model int, ledger string) (ask a
 		if p.Budget.StepUSD+p.Budget.RunUSD > 0 {
 			return nil, nil, errors.New("a cap of the collection and caps of the policy cannot be told apart where they cut a run short: set budget.step_usd and budget.run_usd to 0, or leave out the cap of the collection")
 		}
-		// The cap is that of the one tenant, without a name, of all runs, in a ledger that the
-		// routers share.
+		// The cap of all runs is that of the nameless tenant, in a ledger that the routers share.
 		p.Budget.TenantUSD, p.Budget.TenantPeriod, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, 0, ledger
 	}
 	o := c.o.Router
@@ -96,7 +94,7 @@ func (c *collector) runner(ctx context.Context, model int, ledger string) (ask a
 	}, func() { a.router.Close() }, nil
 }
 
-// record is the router's [step.Sink]: it adds a step to the totals of its run.
+// record implements [step.Sink]: it adds a step to the totals of its run.
 func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	a.file.Record(ctx, t)
 	a.mu.Lock()
@@ -136,7 +134,7 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (_ *answer, err error) {
 	delete(a.rows, run)
 	delete(a.cut, run)
 	a.mu.Unlock()
-	if a.capped && cut { // what it came to says nothing of the model
+	if a.capped && cut { // the run was cut short and says nothing about the model
 		return &answer{Full: true, USD: row.CostUSD}, nil
 	}
 	row.LatencySeconds = time.Since(start).Seconds()
@@ -160,8 +158,8 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (_ *answer, err error) {
 	return &answer{Outcome: row, USD: row.CostUSD}, nil
 }
 
-// command runs a command in dir, with its environment pointing to the gateway at address if
-// that is not empty, and returns the end of its output.
+// command runs a command in dir, with its environment pointing to the gateway at address unless that is empty, and
+// returns the end of its output.
 func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, address string, stdin []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxRun)
 	defer cancel()
@@ -183,13 +181,13 @@ func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, ad
 	return out[max(0, len(out)-maxOutput):], err
 }
 
-// serve serves the router to one run of a task on a free port. stop waits for requests under way.
+// serve serves the router to one run of a task on a free port. stop waits for requests in flight.
 func (a *agentRuns) serve(task, run string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}
-	var underWay sync.RWMutex // read by each request: one settles what it cost after its answer
+	var underWay sync.RWMutex // read-locked by each request, which settles its cost after its answer
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		underWay.RLock()
 		defer underWay.RUnlock()
@@ -200,27 +198,27 @@ func (a *agentRuns) serve(task, run string) (address string, stop func(), err er
 		}
 		a.served.ServeHTTP(w, r)
 	})}
-	go func() { _ = server.Serve(l) }() // it ends by Close
+	go func() { _ = server.Serve(l) }() // ends with Close
 	return "http://" + l.Addr().String(), func() {
 		server.Close()
-		underWay.Lock() // waits until all is settled
+		underWay.Lock() // wait for the settlements
 		defer underWay.Unlock()
 	}, nil
 }
 
-// conversationKey names a step of a task by a hash of the request: steps of several models'
-// runs have the same key until their conversations differ.
+// conversationKey identifies a step of a task by a hash of the request: steps of several models' runs share keys
+// until their conversations diverge.
 func conversationKey(task string, body []byte) string {
 	var request any
 	if json.Unmarshal(body, &request) == nil {
-		body, _ = json.Marshal(withoutNames(request)) // it was JSON
+		body, _ = json.Marshal(withoutNames(request)) // cannot fail
 	}
 	sum := sha256.Sum256(body)
 	return task + "/" + hex.EncodeToString(sum[:8])
 }
 
-// withoutNames returns a request without what differs between equal conversations: the model,
-// the user, and ids of tool calls.
+// withoutNames removes from a request what differs between equal conversations: the model, the user, and ids of tool
+// calls.
 func withoutNames(v any) any {
 	switch v := v.(type) {
 	case []any:

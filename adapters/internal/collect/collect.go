@@ -25,54 +25,51 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// runName is the run that the spending of a collection is booked on.
+// runName is the run to which the spend of a collection is booked.
 const runName = "collect"
 
-// Options say what to collect.
+// Options configures a collection.
 type Options struct {
 	Policy *policies.Policy
 	Tasks  []Task
-	// Out is the file that outcomes are appended to.
+	// Out is the file to which outcomes are appended.
 	Out string
-	// CapUSD is the most that the file's outcomes may cost altogether, those of
-	// earlier runs included; 0 is no cap.
+	// CapUSD is the most that all outcomes of the file may cost, including those of earlier runs; 0 means no cap.
 	CapUSD float64
-	// Parallel is how many calls are under way at once; 0 means 4.
+	// Parallel bounds the calls in flight; 0 means 4.
 	Parallel int
-	// Router goes to the routers of the single models as it is.
+	// Router holds the options of the single models' routers.
 	Router router.Options
-	// Progress, when not nil, is told of every finished call. It must be safe for
-	// concurrent use.
+	// Progress, when not nil, is called after every call. It must be safe for concurrent use.
 	Progress func(s Summary)
-	// Queue, when not nil, has the calls made by workers, in place of this process.
+	// Queue, when not nil, lets workers make the calls instead of this process.
 	Queue *Job
-	// Agent, when not nil, does each task as a whole, with each model and then with the
-	// policy; its check judges in place of the policy's verifiers.
+	// Agent, when not nil, does each task as a whole, with each model and then with the policy; its check replaces
+	// the policy's verifiers.
 	Agent *Agent
 }
 
-// Summary counts what a run did.
+// Summary counts the results of a run.
 type Summary struct {
-	// Total is how many outcomes the tasks and models make, Had how many the file
-	// held before, New how many came, Failed how many calls gave no outcome.
+	// Total is the number of outcomes for all tasks and models, Had of those in the file before, New of those added,
+	// Failed of the calls without an outcome.
 	Total, Had, New, Failed int
-	// SpentUSD is what all outcomes of the file cost, and this run's failed calls.
+	// SpentUSD is the cost of all outcomes of the file, plus this run's failed calls.
 	SpentUSD float64
-	// CapReached is true when calls were left out for the cap.
+	// CapReached reports that calls were omitted because of the cap.
 	CapReached bool
-	// Faults are the reasons of the failed calls, each once.
+	// Faults are the reasons of the failed calls, without duplicates.
 	Faults []string
 }
 
-// ErrNoVerifier means that the policy has no verifier to tell the quality by.
+// ErrNoVerifier means that the policy has no verifier to measure quality.
 var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer; add a verifier block, or have --agent COMMAND do whole runs that --check COMMAND judges")
 
-// grace is how long calls that are under way may go on when the context ends, since they
-// are paid for.
+// grace is how long calls in flight can continue after the context has ended, since they are paid for.
 const grace = 2 * time.Second
 
-// Run collects what is missing. When ctx ends, no calls are begun, and those under way,
-// which are paid for, have two seconds to end. The summary is valid with an error.
+// Run collects the missing outcomes. When ctx ends, no calls start, and those in flight, which are paid for, have two
+// seconds to finish. The summary is valid with an error.
 func Run(ctx context.Context, o Options) (Summary, error) {
 	if o.Agent == nil && !slices.ContainsFunc(o.Policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
 		return Summary{}, ErrNoVerifier
@@ -94,7 +91,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	c := &collector{o: o, out: out}
 	models := len(o.Policy.Models)
 	if o.Agent != nil {
-		models++ // the policy
+		models++ // for the policy
 		if c.traces, err = step.OpenJSONLines(o.Agent.Traces, 0, 0); err != nil {
 			return Summary{}, err
 		}
@@ -109,7 +106,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 	if o.Queue != nil {
-		calls = ctx // the workers finish what they have begun
+		calls = ctx // workers finish their calls
 	}
 	var group errgroup.Group
 	group.SetLimit(max(1, cmp.Or(o.Parallel, 4)))
@@ -122,7 +119,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		defer done()
 		asks[i] = ask
 	}
-	for at := range c.sum.Total { // task by task, so that models can be compared on what a cap leaves
+	for at := range c.sum.Total { // task by task, so that models remain comparable when the cap is reached
 		task, model := &o.Tasks[at/models], at%models
 		if out.done[key{task.QueryID, c.name(model)}] {
 			c.count(func(s *Summary) { s.Had++ })
@@ -139,14 +136,14 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	return c.summary(), err
 }
 
-// checkJudged returns an error if no verifier judges some model: its answers would be paid for
-// without telling their quality.
+// checkJudged returns an error if some model has no verifier: its answers would be paid for without measuring their
+// quality.
 func checkJudged(p *policies.Policy) error {
 	judges := slices.DeleteFunc(slices.Clone(p.Verifiers), func(v policies.Verifier) bool { return !v.Judges() })
 	var left, all, by []string
 	for i := range p.Models {
 		if p.Models[i].Further() {
-			continue // as its first answer
+			continue // like its first sample
 		}
 		name := p.Models[i].Name
 		all = append(all, strconv.Quote(name))
@@ -166,7 +163,7 @@ func checkJudged(p *policies.Policy) error {
 // asker runs a task on a model. An error ends the collection.
 type asker func(ctx context.Context, t *Task) (*answer, error)
 
-// asker returns the asker of a model, by its router or the workers of a queue.
+// asker returns the asker of a model, which uses a router of its own or the workers of a queue.
 func (c *collector) asker(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
 	if c.o.Agent != nil {
 		return c.runner(ctx, model, ledger)
@@ -178,14 +175,14 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 	p := *c.o.Policy
 	single(&p, model)
 	if c.o.CapUSD > 0 {
-		// The cap is held in a ledger that the models' routers share.
+		// The models' routers share the ledger that holds the cap.
 		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
 	}
 	r, err := router.New(ctx, &p, full.Complete(c.o.Router))
 	if err != nil {
 		return nil, nil, err
 	}
-	// A verifier at fault is found before anything is paid for.
+	// Find a broken verifier before anything is paid for.
 	if err := r.Start(ctx); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
@@ -193,7 +190,7 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 	return func(ctx context.Context, t *Task) (*answer, error) { return askModel(ctx, r, t, name, runName), nil }, func() { r.Close() }, nil
 }
 
-// name returns the name of a model, PolicyName for the index past the last.
+// name returns the name of a model, or PolicyName for the index past the last.
 func (c *collector) name(model int) string {
 	if model == len(c.o.Policy.Models) {
 		return PolicyName
@@ -204,20 +201,20 @@ func (c *collector) name(model int) string {
 type collector struct {
 	o   Options
 	out *file
-	// traces are where the steps of an agent's runs go; nil without one.
+	// traces receives the steps of an agent's runs; nil without an agent.
 	traces *step.JSONLines
 
 	full atomic.Bool // the cap is reached
-	// hopeless: calls are paid for in vain.
+	// hopeless reports that calls are paid for but give no outcomes.
 	hopeless atomic.Bool
 
 	mu     sync.Mutex
 	sum    Summary
-	wasted int // calls in a row that were paid for in vain
+	wasted int // consecutive paid calls without an outcome
 }
 
-// single has every query of a policy go to one model. The others stay in: a judge may ask them, and a further
-// answer or arm shares a request with them.
+// single routes every query of a policy to one model. The others stay in: a judge may ask them, and further samples
+// and arms share requests with them.
 func single(p *policies.Policy, model int) {
 	route := policies.Strategy{Kind: "route"}
 	only := policies.Match{Name: runName, Models: []string{p.Models[model].Name}, Strategy: &route}
@@ -226,7 +223,7 @@ func single(p *policies.Policy, model int) {
 	p.Verifiers = slices.Clone(p.Verifiers)
 	for i := range p.Verifiers {
 		if v := &p.Verifiers[i]; v.As == "bought" {
-			v.As = "signal" // of every answer, so that a fit can tell what it is worth
+			v.As = "signal" // for every answer, so that a fit can learn its value
 		}
 	}
 	p.Session, p.Shadow, p.Trace = nil, nil, policies.Trace{}
@@ -237,11 +234,11 @@ func single(p *policies.Policy, model int) {
 type answer struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Error   string   `json:"error,omitempty"`
-	// USD is what the call has cost, also one without an outcome.
+	// USD is the cost of the call, with or without an outcome.
 	USD float64 `json:"usd"`
-	// Full says that the cap left no room for the call.
+	// Full reports that the cap left no room for the call.
 	Full bool `json:"full,omitempty"`
-	// cause is the error itself, where the model was asked.
+	// cause is the original error of a call made in this process.
 	cause error
 }
 
@@ -267,8 +264,8 @@ func askModel(ctx context.Context, r *router.Router, t *Task, model, run string)
 	return &answer{Outcome: row, USD: row.CostUSD}
 }
 
-// runTask runs one task on one model and records the outcome. An error ends the collection; a
-// failed call returns none.
+// runTask runs one task on one model and records the outcome. An error ends the collection; a failed call returns
+// none.
 func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model string) error {
 	a, err := ask(ctx, t)
 	switch {
@@ -295,7 +292,7 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 	return nil
 }
 
-// judge fills in cost, tokens and verdict from the step's trace.
+// judge sets cost, tokens and verdict from the step's trace.
 func (o *Outcome) judge(report *middleware.Report) error {
 	step := report.Steps()[0]
 	o.CostUSD = step.CostUSD
@@ -321,15 +318,14 @@ func (o *Outcome) judge(report *middleware.Report) error {
 		o.Verdict = &verdict
 		for name, usd := range call.Signals {
 			if strings.HasSuffix(name, sdk.SignalCostUSD) {
-				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the signal's, which may be bought or not
+				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the price of a signal, which may or may not be bought in use
 			}
 		}
 	}
 	return nil
 }
 
-// recordFailure counts a call without an outcome, and returns ErrWasted after maxWasted in a
-// row that were paid for.
+// recordFailure counts a call without an outcome, and returns ErrWasted after maxWasted paid ones in a row.
 func (c *collector) recordFailure(model, why string, usd float64) error {
 	wasted := 0
 	c.count(func(s *Summary) {
@@ -350,18 +346,16 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 	return nil
 }
 
-// maxWasted is how many calls in a row are paid for without an outcome before the
-// collection gives up.
+// maxWasted is how many consecutive calls may be paid for without an outcome before the collection gives up.
 const maxWasted = 10
 
-// ErrWasted ends a collection whose calls are paid for in vain: something is wrong
-// with its verifier rather than with one answer.
+// ErrWasted ends a collection whose calls are paid for in vain: the verifier is probably broken.
 var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for and gave no outcome")
 
-// maxFaults is how many different reasons a summary keeps.
+// maxFaults bounds the reasons in a summary.
 const maxFaults = 10
 
-// count changes the summary, with the lock held.
+// count updates the summary with the lock held.
 func (c *collector) count(change func(s *Summary)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

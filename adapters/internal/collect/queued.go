@@ -18,23 +18,22 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// QueueKind is the kind of a queue's work that is one call of a collection.
+// QueueKind is the kind of a collection's call in a queue.
 const QueueKind = "collect"
 
-// Job has the calls of a collection made by the workers of a queue, see [Kind].
-// Folders that tasks name are sent along.
+// Job runs the calls of a collection on the workers of a queue, see [Kind]. Folders that tasks name are sent along.
 type Job struct {
 	Run    *queue.Run
 	Queue  *queue.Queue
 	Policy queue.Policy
-	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
+	// CapUSD is the most that the run's workers may spend together; 0 means no cap.
 	CapUSD float64
 
 	mu    sync.Mutex
-	trees map[string]string // parcels by folder
+	trees map[string]string // parcel names by folder
 }
 
-// callArgs are what a worker is told of a call.
+// callArgs are the arguments of a call's job.
 type callArgs struct {
 	Policy queue.Policy `json:"policy"`
 	Model  string       `json:"model"`
@@ -50,7 +49,7 @@ func (q *Job) ask(ctx context.Context, t *Task, model string) (_ *answer, err er
 		return nil, err
 	}
 	args.Task.WorkDir = ""
-	// What the outcome depends on, but for the cap, tells it from those of other inputs.
+	// The name covers everything that the outcome depends on, which excludes the cap.
 	named := args
 	named.CapUSD = 0
 	text, err := json.Marshal(named)
@@ -96,7 +95,7 @@ func (q *Job) tree(ctx context.Context, dir string) (string, error) {
 	return name, nil
 }
 
-// Kind returns the work of making calls for collections, so many at once.
+// Kind returns the queue kind that makes calls for collections, parallel at once.
 func Kind(routers *queue.RouterCache, cache *queue.Cache, parallel int) queue.Kind {
 	return queue.Kind{Parallel: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 		var a callArgs
@@ -130,8 +129,7 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, routers *queue.Router
 	if missing {
 		return queue.Outcome{}, fmt.Errorf("the policy has no model %s", a.Model)
 	}
-	// A call that is under way is finished, since it is paid for: the next command on the
-	// same file gets its result.
+	// A call in flight is paid for, so it is finished: the next command on the same file gets its result.
 	out := askModel(context.WithoutCancel(ctx), r, &a.Task, a.Model, j.Run)
 	if errors.Is(out.cause, sdk.ErrStoreUnavailable) {
 		return queue.Outcome{}, out.cause
@@ -139,13 +137,12 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, routers *queue.Router
 	return queue.Outcome{Output: out, Again: out.Outcome == nil}, nil
 }
 
-// QueuedRun returns the name of the queue's run that fills an outcome file: a new one
-// for a new file, and the same for one that is gone on with. forget is called when the
-// file is complete. Spent is what the file's outcomes have cost that were not made by
-// that run.
+// QueuedRun returns the name of the queue's run that fills an outcome file: a new one for a new file, and the same
+// one when the file is resumed. The caller calls forget when the file is complete. spentUSD is the cost of the file's
+// outcomes that were made outside that run.
 func QueuedRun(out string) (id string, spentUSD float64, forget func(), err error) {
 	note := out + ".queue"
-	forget = func() { _ = os.Remove(note) } // a run without its file is none
+	forget = func() { _ = os.Remove(note) } // a leftover note without its file is ignored
 	_, fresh := os.Stat(out)
 	file, err := openFile(out)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Outcome is what one model did on one task, a line of the outcome file.
+// Outcome is the result of one model on one task, a line of the outcome file.
 type Outcome struct {
 	QueryID        string  `json:"query_id"`
 	Group          string  `json:"group,omitempty"`
@@ -25,31 +25,30 @@ type Outcome struct {
 	OutputTokens   int     `json:"output_tokens"`
 	LatencySeconds float64 `json:"latency_seconds"`
 	Answer         string  `json:"answer"`
-	// Verdict is what was said of the answer, and how far it can be believed.
+	// Verdict is the verdict on the answer, with its confidence.
 	Verdict *sdk.Verdict `json:"verdict,omitempty"`
-	// Signals are the numbers that were seen of the answer; see sdk.Answer.
+	// Signals are the signals of the answer; see sdk.Answer.
 	Signals map[string]float64 `json:"signals,omitempty"`
-	// Worker is the worker of a queue that asked, if any did.
+	// Worker is the queue worker that made the call, if any.
 	Worker string `json:"worker,omitempty"`
 }
 
 type key struct{ query, model string }
 
-// file is the outcome file: append only, each line synced.
+// file is the outcome file: append-only, each line synced.
 type file struct {
 	mu   sync.Mutex
 	f    *os.File
 	done map[key]bool
-	// spentUSD is what the outcomes in the file have cost, and queuedUSD those of
-	// workers among them.
+	// spentUSD is the cost of the outcomes in the file, and queuedUSD of those made by workers.
 	spentUSD, queuedUSD float64
 }
 
-// errLocked says that two runs would pay for the same outcomes.
+// errLocked prevents two runs from paying for the same outcomes.
 var errLocked = errors.New("another run is writing to this file")
 
-// openFile opens or makes an outcome file, and locks it. It drops a last line that a kill cut
-// off; any other line that is no outcome is an error.
+// openFile opens or creates an outcome file, and locks it. It drops a last line that a kill cut off; any other line
+// that is no outcome is an error.
 func openFile(path string) (*file, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -106,8 +105,7 @@ func (o *file) add(row *Outcome) error {
 	return o.f.Sync()
 }
 
-// cut removes the n bytes of a line that was not written whole, as on a full disk: no later
-// line may follow half a line.
+// cut removes the n bytes of a partially written line, as on a full disk: no line may follow half a line.
 func (o *file) cut(n int) error {
 	if n == 0 {
 		return nil

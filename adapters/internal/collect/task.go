@@ -19,15 +19,14 @@ type Task struct {
 	QueryID string `json:"query_id"`
 	Group   string `json:"group,omitempty"`
 	Prompt  string `json:"prompt"`
-	// System, when not empty, comes before the prompt.
+	// System, when not empty, is the system prompt.
 	System string            `json:"system,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// WorkDir and the tests are for verifiers that run tests; WorkDir is relative
-	// to the task file.
+	// WorkDir and the tests are for verifiers that run tests; WorkDir is relative to the task file.
 	WorkDir    string   `json:"work_dir,omitempty"`
 	FailToPass []string `json:"fail_to_pass,omitempty"`
 	PassToPass []string `json:"pass_to_pass,omitempty"`
-	// Schema is what a JSON answer must satisfy.
+	// Schema is the JSON schema that an answer must satisfy.
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
@@ -39,7 +38,7 @@ func (t *Task) info(run string) middleware.Info {
 	}
 }
 
-// ReadTasks reads a file of tasks. All lines at fault are reported at once.
+// ReadTasks reads a file of tasks. It reports all invalid lines at once.
 func ReadTasks(path string) ([]Task, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Options say what to run.
+// Options configures a run of the demo.
 type Options struct {
 	// Policy is the file with the models and the verifier.
 	Policy string
 	Tasks  []tasks.Task
-	// Parallel bounds the calls under way while outcomes are collected; 0 means 2.
+	// Parallel bounds the calls in flight while outcomes are collected; 0 means 2.
 	Parallel int
 	// Logger logs what the plugin does; nil logs nothing.
 	Logger hclog.Logger
@@ -38,7 +38,7 @@ type Options struct {
 	Progress func(doing string)
 }
 
-// Units returns how often Progress is called for so many tasks and models.
+// Units returns how often Progress is called for this many tasks and models.
 func Units(tasks, models int) int {
 	if tasks < minTasksToLearn {
 		return tasks * models
@@ -46,10 +46,10 @@ func Units(tasks, models int) int {
 	return tasks*models + len(kinds)*len(shares)*2
 }
 
-// minTasksToLearn is how many tasks it takes to learn from one half.
+// minTasksToLearn is the number of tasks needed for fitting on one half.
 const minTasksToLearn = 40
 
-// shares are the budgets, as shares of what the dearest model costs; 0 is none.
+// shares are the budgets relative to the cost of the most expensive model; 0 means no budget.
 var shares = []float64{0.1, 0.2, 0.35, 0.5, 0}
 
 // kinds are the strategies that are compared.
@@ -57,7 +57,7 @@ var kinds = []struct{ name, kind string }{
 	{"threshold cascade", cascade.NameThreshold}, {"cascade routing", cascade.NameCascadeRoute}, {"index", cascade.NameIndex},
 }
 
-// Row is what one strategy came to: one point, or one for each budget.
+// Row is the result of one strategy: one point, or one for each budget.
 type Row struct {
 	Strategy string `json:"strategy"`
 	// Single marks the rows that always ask the same model.
@@ -65,10 +65,9 @@ type Row struct {
 	Points []Point `json:"points"`
 }
 
-// Point is what a strategy came to with one budget.
+// Point is the result of a strategy with one budget.
 type Point struct {
-	// Budget is the share that was allowed of what the dearest model costs; 0 is no
-	// budget.
+	// Budget is relative to the cost of the most expensive model; 0 means no budget.
 	Budget  float64      `json:"budget,omitempty"`
 	Solved  int          `json:"solved"`
 	CostUSD float64      `json:"cost_usd"`
@@ -76,17 +75,16 @@ type Point struct {
 	Traces  []*sdk.Trace `json:"-"`
 }
 
-// Report is what the demo found.
+// Report is the result of the demo.
 type Report struct {
 	// Models are the models, cheapest first.
 	Models []string `json:"models"`
 	// Tasks is the number of tasks that every model answered.
 	Tasks int `json:"tasks"`
-	// Learnt says whether the strategies were fitted; from few tasks nothing can be
-	// learnt, and the policy's beliefs decide.
+	// Learnt reports that the strategies were fitted. With few tasks they are not, and the policy's beliefs decide.
 	Learnt bool  `json:"learnt"`
 	Rows   []Row `json:"rows"`
-	// Gains has one entry for each strategy that was fitted.
+	// Gains has one entry for each fitted strategy.
 	Gains []Gain `json:"gains,omitempty"`
 }
 
@@ -100,7 +98,7 @@ type demo struct {
 	report   *Report
 }
 
-// Run collects, fits and solves.
+// Run collects outcomes, fits strategies and solves the tasks.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	policy, err := policies.Load(o.Policy, policies.LoadOptions{})
 	if err != nil {
@@ -193,7 +191,7 @@ func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
 	if err != nil {
 		return err
 	}
-	// The file is in the order of completion. In the order of tasks, fits are reproducible.
+	// The file is in the order of completion. The order of tasks makes fits reproducible.
 	var rows []int
 	for _, t := range list {
 		if row := slices.Index(table.Queries, t.QueryID); row >= 0 {
@@ -204,7 +202,7 @@ func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
 	return nil
 }
 
-// solve makes the rows: each model alone, and the strategies.
+// solve computes the rows: each model alone, and the strategies.
 func (d *demo) solve(ctx context.Context) error {
 	for _, name := range d.report.Models {
 		p, err := d.point(ctx, "always "+name, 0, func(*outcome.Table) (policies.Strategy, string, error) {
@@ -242,8 +240,8 @@ func (d *demo) solve(ctx context.Context) error {
 	return nil
 }
 
-// point solves each half of the tasks with the strategy, and the file of its profile, that
-// choose returns for the other half.
+// point solves each half of the tasks with the strategy, and the profile's file, that choose returns for the other
+// half.
 func (d *demo) point(ctx context.Context, name string, share float64, choose func(other *outcome.Table) (policies.Strategy, string, error)) (*Point, error) {
 	p := &Point{Budget: share, Traces: make([]*sdk.Trace, d.report.Tasks)}
 	for h := range 2 {
@@ -261,7 +259,7 @@ func (d *demo) point(ctx context.Context, name string, share float64, choose fun
 			return nil, err
 		}
 		policy.Strategy, policy.Matches, policy.Fit = strategy, nil, nil
-		// The budget is the fit's; pacing would hold it by what this half has cost so far.
+		// The fit accounts for the budget; pacing would also correct by what this half has cost so far.
 		policy.Budget.HoldOver = 0
 		if profile != "" {
 			policy.Fit = &policies.Fit{Profile: profile}
@@ -282,8 +280,7 @@ func (d *demo) point(ctx context.Context, name string, share float64, choose fun
 	return p, nil
 }
 
-// complete adds the recorded times, texts and evidence to a trace's calls. The step begins with
-// its first call.
+// complete adds the recorded times, texts and evidence to a trace's calls. The step starts with its first call.
 func (d *demo) complete(t *sdk.Trace) {
 	for i := range t.Calls {
 		c := &t.Calls[i]
@@ -309,7 +306,7 @@ func (d *demo) strategyOfBeliefs(kind string) policies.Strategy {
 	return policies.Strategy{Kind: kind, Variant: "exact", Lambda: lambda, Scale: 1}
 }
 
-// errOverBudget says that a strategy costs more than the budget at its cheapest.
+// errOverBudget means that a strategy at its cheapest exceeds the budget.
 var errOverBudget = errors.New("the budget cannot be met")
 
 func (d *demo) learn(ctx context.Context, name, kind string, share float64, from *outcome.Table) (string, error) {

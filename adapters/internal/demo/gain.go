@@ -13,32 +13,30 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Gain is what a strategy brings over the others, on tasks that it did not learn from.
+// Gain is the advantage of a strategy over the others, on tasks that it was not fitted to.
 type Gain struct {
 	Strategy string `json:"strategy"`
-	// ShareAtBest is what it costs to solve as many tasks as the best single model, as
-	// a share of what that costs, with two standard deviations on either side; nil
-	// where it never solves as many, or no interval can be told.
+	// ShareAtBest is the cost of solving as many tasks as the best single model, as a share of that model's cost,
+	// with an interval of two standard deviations; nil where the strategy never solves as many, or the interval is
+	// unknown.
 	ShareAtBest *float64 `json:"share_at_best,omitempty"`
 	ShareLow    *float64 `json:"share_low,omitempty"`
 	ShareHigh   *float64 `json:"share_high,omitempty"`
-	// Mean is the mean share of tasks that are solved over all budgets from the cost of
-	// the cheapest model to that of the dearest one.
+	// Mean is the mean share of solved tasks over all budgets from the cost of the cheapest model to that of the most
+	// expensive one.
 	Mean float64 `json:"mean"`
-	// Over is Mean less that of the threshold cascade, from Low to High by two standard
-	// deviations.
+	// Over is Mean minus that of the threshold cascade, with an interval of two standard deviations from Low to High.
 	Over     float64 `json:"over_threshold"`
 	OverLow  float64 `json:"over_threshold_low"`
 	OverHigh float64 `json:"over_threshold_high"`
 }
 
-// Mixed is the name of the gain of mixing the single models.
+// Mixed is the name of the gain of mixing single models at random.
 const Mixed = "single models, mixed"
 
-// resamples of the tasks that intervals come from.
+// resamples is the number of resamples of the tasks for intervals.
 const resamples = 1000
 
-// compare compares the strategies with the single models.
 func (r *Report) compare(ctx context.Context, singles *outcome.Table) error {
 	var players []*eval.Player
 	var samples []*eval.Sample
@@ -67,7 +65,7 @@ func (r *Report) compare(ctx context.Context, singles *outcome.Table) error {
 			g.Strategy = Mixed
 		}
 		g.ShareAtBest = share(row.CostAtBest, best)
-		// Of resamples in which it is not reached there is no cost to count.
+		// Resamples that do not reach it have no cost to count.
 		if row.Reached > 0.95 {
 			g.ShareLow, g.ShareHigh = share(row.CostAtBestInterval.Low, best), share(row.CostAtBestInterval.High, best)
 		}
@@ -91,7 +89,7 @@ func share(cost, of float64) *float64 {
 	return &cost
 }
 
-// Summary says what was gained over thresholds and over always asking the best model.
+// Summary describes the gain over thresholds and over always asking the best model.
 func (r *Report) Summary() string {
 	singles := slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return !row.Single })
 	best := slices.MaxFunc(singles, func(a, b Row) int { return cmp.Compare(a.Points[0].Solved, b.Points[0].Solved) })
@@ -121,7 +119,7 @@ func (g *Gain) costAtBest() string {
 	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100**g.ShareAtBest, 100*max(0, *g.ShareLow), 100**g.ShareHigh)
 }
 
-// overThreshold says how far the strategy lies above or below the threshold cascade.
+// overThreshold describes how far the strategy is above or below the threshold cascade.
 func (g *Gain) overThreshold(tasks int) string {
 	side, doubt := "above", ""
 	if g.Over < 0 {
@@ -133,8 +131,8 @@ func (g *Gain) overThreshold(tasks int) string {
 	return fmt.Sprintf(":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)%s", g.Strategy, side, 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh, doubt)
 }
 
-// Figure draws what each strategy solved over what it cost, a curve over its budgets,
-// with the line between the strategies that always ask one model.
+// Figure draws tasks solved over cost, one curve per strategy over its budgets, and the line between the single
+// models.
 func (r *Report) Figure() (*figure.Figure, error) {
 	var labels []figure.Label
 	var curves []figure.Series

@@ -5,9 +5,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
-// Curves draws the cost-quality curves of the rows that matter most, with bands round
-// the last two, and the single models as points. Costs are on a log axis when they
-// span more than a factor of 30.
+// Curves draws the cost-quality curves of the most important rows, with bands around the last two, and the single
+// models as points. The cost axis is logarithmic if costs span more than a factor of 30.
 func Curves(c *eval.Comparison, name, title string) (*Figure, error) {
 	low, high := c.Costs[0], c.Costs[len(c.Costs)-1]
 	axes := Axes{

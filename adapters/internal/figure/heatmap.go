@@ -10,9 +10,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// HeatMap is a grid of values with a scale. Values[y][x] belongs to XTicks[x] and
-// YTicks[y]; the number stands in each cell, so that the map can be read without
-// colours.
+// HeatMap is a grid of values with a scale. Values[y][x] belongs to XTicks[x] and YTicks[y]. Each cell shows its
+// number, so that the map can be read without colours.
 type HeatMap struct {
 	Name             string
 	Title, X, Y      string
@@ -42,8 +41,8 @@ func (h *HeatMap) Figure() *Figure {
 	}}
 }
 
-// shade maps a value to white at low and dark blue at high; negative values are
-// tinted orange, so that a loss cannot pass for a small gain.
+// shade maps a value to white at low and dark blue at high; negative values are tinted orange, so that a loss does
+// not look like a small gain.
 func shade(v, low, high float64) color.RGBA {
 	if math.IsNaN(v) {
 		return color.RGBA{255, 255, 255, 255}
@@ -95,7 +94,7 @@ func (h *HeatMap) scale(low, high float64) *plot.Plot {
 	return p
 }
 
-// nameTicks puts names at 0, 1, 2 and so on.
+// nameTicks labels 0, 1, 2 and so on with names.
 type nameTicks []string
 
 func (n nameTicks) Ticks(_, _ float64) []plot.Tick {
@@ -106,12 +105,12 @@ func (n nameTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// painter is a function that paints a part of a plot.
+// painter is a function that draws a part of a plot.
 type painter func(c draw.Canvas, p *plot.Plot)
 
 func (paint painter) Plot(c draw.Canvas, p *plot.Plot) { paint(c, p) }
 
-// paint paints the cells with their numbers.
+// paint draws the cells with their numbers.
 func (h *HeatMap) paint(c draw.Canvas, p *plot.Plot, low, high float64) {
 	x, y := p.Transforms(&c)
 	style := textSize(8)

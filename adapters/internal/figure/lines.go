@@ -24,7 +24,7 @@ type Figure struct {
 	draw          func(draw.Canvas)
 }
 
-// Series is one line of a figure; Low and High, when set, bound a band round it.
+// Series is one line of a figure; Low and High, when set, bound a band around it.
 type Series struct {
 	Name      string
 	X, Y      []float64
@@ -92,8 +92,7 @@ func (a *Axes) hasPlace(x, y float64) bool {
 	return !math.IsNaN(x+y) && !math.IsInf(x+y, 0) && (!a.LogX || x > 0) && (!a.LogY || y > 0)
 }
 
-// Lines draws series as lines and labels as named points. Points without a finite
-// place on the axes are left out.
+// Lines draws series as lines and labels as named points. It omits points without a finite place on the axes.
 func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error) {
 	p := newPlot(a)
 	for i, s := range series {
@@ -113,7 +112,7 @@ func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error
 		p.X.Min, p.X.Max = 0, p.X.Max*1.18
 		p.Y.Min, p.Y.Max = 0, 100
 	}
-	// The legend stands beside the data, never over them.
+	// The legend is beside the data, never over them.
 	const beside = 4 * vg.Centimeter
 	legend := p.Legend
 	p.Legend = plot.NewLegend()
@@ -169,7 +168,7 @@ func addLine(p *plot.Plot, i int, s Series, visible func(x, y float64) bool) err
 	line.Color, line.Width, line.Dashes = c, 1.4, dashes[i%len(dashes)]
 	points.Color, points.Shape, points.Radius = c, marks[i%len(marks)], 2
 	points.XYs = thin(xys, 14)
-	if len(xys) == 1 { // no line leads to it
+	if len(xys) == 1 { // a single point has no line
 		points.Radius = 4
 	}
 	p.Add(line, points)
@@ -177,7 +176,7 @@ func addLine(p *plot.Plot, i int, s Series, visible func(x, y float64) bool) err
 	return nil
 }
 
-// thin returns about n of the points, ends included, so that marks do not merge.
+// thin returns about n of the points, including the ends, so that marks do not merge.
 func thin(xys plotter.XYs, n int) plotter.XYs {
 	if len(xys) <= n {
 		return xys
@@ -215,8 +214,7 @@ func addLabels(p *plot.Plot, labels []Label, visible func(x, y float64) bool) er
 	return nil
 }
 
-// names writes names beside points, where no other name stands and within the axes; a
-// name for which there is no room is left out.
+// names labels points within the axes where no other label is; a label without room is omitted.
 type names struct{ plotter.XYLabels }
 
 func (n names) Plot(c draw.Canvas, p *plot.Plot) {
@@ -248,7 +246,7 @@ func overlap(a, b vg.Rectangle) bool {
 	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }
 
-// logTicks marks powers of ten, and 2 and 5 times them, by plain numbers.
+// logTicks labels powers of ten, and 2 and 5 times them on short axes, with plain numbers.
 type logTicks struct{}
 
 // Ticks returns the marks between low and high, both of them positive.
@@ -274,7 +272,7 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// evenTicks marks round numbers, five to ten of them.
+// evenTicks labels five to ten round numbers.
 type evenTicks struct{}
 
 func (evenTicks) Ticks(low, high float64) []plot.Tick {
@@ -325,7 +323,7 @@ func (f *Figure) Save(dir string) error {
 	return nil
 }
 
-// textSize is the font of numbers inside figures.
+// textSize returns the text style of numbers inside figures.
 func textSize(size font.Length) draw.TextStyle {
 	style := plot.New().X.Tick.Label
 	style.Font.Size = size

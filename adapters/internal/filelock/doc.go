@@ -1,2 +1,2 @@
-// Package filelock takes locks of files that end with the process that has them.
+// Package filelock takes file locks that end with the process.
 package filelock

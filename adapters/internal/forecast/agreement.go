@@ -8,47 +8,47 @@ import (
 	"slices"
 )
 
-// sameError is how often models that err all say the same, sharedEase how much of what decides
-// whether a model is right is the query's, and ofKind how much of that is the same for all calls of
-// a tool: as with recorded function calls (BFCL), where 29 models agree on some kinds of calls
-// more often than on others, with a deviation of 0.46 of the normal quantile.
+// sameError is the probability that all models that err on a query give the same wrong answer. sharedEase is the
+// share of the variance of success that is due to the query, and ofKind the share of that which is common to all
+// calls of one tool: in recorded function calls (BFCL) the agreement of 29 models varies between kinds of calls with
+// a deviation of 0.46 on the scale of normal quantiles.
 const (
 	sameError  = 1.0 / 3
 	sharedEase = 0.5
 	ofKind     = 0.32
 )
 
-// The shift of ease is a priori normal with this mean and deviation: two cheap models agree on
-// 79 % of the queries, and on 60 to 94 % in nineteen of twenty programs. strayDev is how far
-// queries of which fewer than two answers are recorded may differ from the others.
+// The prior of the shift of ease is normal with meanShift and shiftDev: two cheap models agree on 79 % of the
+// queries, and on 60 to 94 % in nineteen of twenty programs. strayDev is how far queries with fewer than two recorded
+// answers can differ from the others.
 const (
 	meanShift = 0.2
 	shiftDev  = 0.45
 	strayDev  = 0.15
 )
 
-// trials is how many worlds are drawn from what is believed of the shift.
+// trials is the number of worlds drawn from the posterior of the shift.
 const trials = 12
 
-// agreement says how the answers of models that are compared agree. A model is right where
-// its skill and the shift exceed the hardness of the query and an error of its own. Right
-// answers are the same; wrong ones are the same on a share of the queries.
+// agreement models how the answers of compared models agree. A model is right where its skill and the shift exceed
+// the hardness of the query plus an error of its own. Right answers are the same; wrong ones are the same on a share
+// sameError of the queries.
 type agreement struct {
 	models []Model
-	// shifts are of the ease of all queries, one for each trial: quantiles of what is believed.
+	// shifts holds one shift of the ease of all queries per trial: quantiles of the posterior.
 	shifts []float64
 	odds   []odds // by trial
-	// queries is the number of queries with answers of two models that shifts rest on.
+	// queries is the number of queries with answers of two models, from which the shifts were learned.
 	queries int
-	// kinds are those of which answers of two models are recorded, by the tools that answers call: other
-	// kinds are as hard as it is drawn in each trial.
+	// kinds holds the kinds of queries, by the tools that answers call, with recorded answers of two models. The
+	// hardness of other kinds is drawn in each trial.
 	kinds map[string]bool
 }
 
-// odds are the probabilities that models are right, by hardness and model.
+// odds holds the probabilities that models are right, by hardness and model.
 type odds [][]float64
 
-// Hardness is a standard normal variable on a grid.
+// Hardness is standard normal, on a grid.
 const (
 	hardnesses   = 21
 	mostHardness = 4.0
@@ -56,10 +56,10 @@ const (
 
 func hardness(k int) float64 { return mostHardness * (2*float64(k)/(hardnesses-1) - 1) }
 
-// normal is how hard queries are taken to be.
+// normal is a distribution of hardness.
 type normal struct{ mean, variance float64 }
 
-// anyKind is how hard queries of all kinds are.
+// anyKind is the hardness of queries of all kinds together.
 var anyKind = normal{0, 1}
 
 func (a *agreement) hardnessOf(seed uint64, trial int, kind string) normal {
@@ -89,18 +89,18 @@ func oddsAt(models []Model, shift float64) odds {
 	return o
 }
 
-// cause is a way in which answers may have come about.
+// cause is one explanation of a query's answers.
 type cause struct {
-	// hardness is a place on the grid. right is the text of the right answer, "" where nobody
-	// gave it, and wrong that of all wrong ones, if isSame.
+	// hardness is an index on the grid. right is the text of the right answer, or "" where no model gave it; wrong is
+	// that of all wrong answers if isSame.
 	hardness     int
 	right, wrong string
 	isSame       bool
 	weight       float64
 }
 
-// causes returns the ways in which the answers of models, by model, may have come about, with
-// their probabilities, of queries that are so hard. An answer without a text is not known.
+// causes returns the explanations of the answers, which are by model, and their probabilities, for queries whose
+// hardness has the distribution hard. An answer without a text is unknown.
 func (o odds) causes(answers []Outcome, hard normal) (list []cause, total float64) {
 	rights := []string{""}
 	for i := range answers {
@@ -155,14 +155,14 @@ func (o odds) causes(answers []Outcome, hard normal) (list []cause, total float6
 	return list, total
 }
 
-// draw returns what the i-th model does with query n, which is so hard, given what is known of the others'
-// answers. With the same seed all models meet the same query.
+// draw draws the outcome of the i-th model on query n, given the hardness of its kind and the known answers of the
+// others. With the same seed all models get the same query.
 func (a *agreement) draw(seed uint64, n, trial, i int, hard normal, answers []Outcome) Outcome {
 	o := a.odds[trial%len(a.odds)]
 	common := rand.New(rand.NewPCG(seed, uint64(n*trials+trial)))
 	list, total := o.causes(answers, hard)
 	if !(total > 0) {
-		list, total = o.causes(nil, hard) // nothing that is thought of explains these answers
+		list, total = o.causes(nil, hard) // no cause explains these answers
 	}
 	u, at := common.Float64()*total, 0
 	for ; at < len(list)-1 && u >= list[at].weight; at++ {
@@ -182,17 +182,16 @@ func (a *agreement) index(name string) int {
 	return slices.IndexFunc(a.models, func(m Model) bool { return m.Name == name })
 }
 
-// The grid of shifts on which their probability is worked out.
+// The grid on which the posterior of the shift is computed.
 const (
 	leastShift = -2.5
 	shiftStep  = 0.05
 	shiftCount = 121
 )
 
-// learn returns the agreement of models as the answers to queries say, of each of which the
-// cluster is given: queries of one run are not independent. One shift of ease is learnt by the
-// likelihood of who said the same, which counts for as much as scores of clusters scatter
-// (Godambe, 1960). Where an answer is missing there are several trials.
+// learn fits the agreement of models to their answers. clusters holds the cluster of each query, as queries of one
+// run are not independent. A single shift of ease is learned from the likelihood of which answers are equal, weighted
+// by the scatter of the clusters' scores (Godambe, 1960). There are several trials where answers are missing.
 func learn(models []Model, queries [][]Outcome, clusters []int) *agreement {
 	grid := make([]odds, shiftCount)
 	for s := range grid {
@@ -235,7 +234,7 @@ func learn(models []Model, queries [][]Outcome, clusters []int) *agreement {
 		}
 	}
 	if isWhole {
-		return newAgreement(models, meanShift) // nothing is drawn
+		return newAgreement(models, meanShift) // no answer has to be drawn
 	}
 	posterior := make([]float64, shiftCount)
 	for s := range posterior {
@@ -251,7 +250,7 @@ func learn(models []Model, queries [][]Outcome, clusters []int) *agreement {
 	return a
 }
 
-// pattern names which answers are the same, and what is known of them.
+// pattern returns a key for which answers are equal, and which are known to be right.
 func pattern(answers []Outcome) string {
 	var texts, name []byte
 	for i := range answers {
@@ -265,8 +264,8 @@ func pattern(answers []Outcome) string {
 	return string(texts) + string(name)
 }
 
-// independence is how much of a logarithm of likelihoods counts, of which the parts by cluster
-// are given: the curvature at its maximum over the sum of squares of the clusters' slopes.
+// independence returns the weight of a log likelihood, given its parts by cluster: the curvature at the maximum
+// divided by the sum of squares of the clusters' slopes.
 func independence(total []float64, byCluster map[int][]float64) float64 {
 	at := 1
 	for s := range total[1 : len(total)-1] {
@@ -286,8 +285,8 @@ func independence(total []float64, byCluster map[int][]float64) float64 {
 	return min(max(curvature/squares, 0.1), 1)
 }
 
-// quantiles returns n quantiles of the shift at equal distances, from the logarithm of its
-// density on the grid, spread by what those queries may differ of which nothing was learnt.
+// quantiles returns n evenly spaced quantiles of the shift, given its log density on the grid, widened by strayDev
+// for queries from which nothing could be learned.
 func quantiles(log []float64, n int) []float64 {
 	top := slices.Max(log)
 	mean, squares, sum := 0.0, 0.0, 0.0

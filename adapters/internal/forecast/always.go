@@ -9,19 +9,18 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// Always is what always asking one model costs on the same queries.
+// Always is the cost of always asking one model on the same queries.
 type Always struct {
 	Model string `json:"model"`
-	// CostUSD is per query that the model could be asked.
+	// CostUSD is the mean over the queries that the model could be asked.
 	CostUSD float64 `json:"cost_usd"`
-	// Share is what the policy costs on those queries, as a share of that, and ShareStdError
-	// its standard error.
+	// Share is the policy's cost on those queries divided by CostUSD, and ShareStdError its standard error.
 	Share         float64 `json:"share"`
 	ShareStdError float64 `json:"share_std_error"`
 }
 
-// Further returns the interval of two standard deviations in which the mean cost of as many further
-// queries lies, whose mean is as uncertain as this one. It is one of the logarithm: costs are skewed.
+// Further returns the interval of two standard deviations for the mean cost of as many further queries, which is as
+// uncertain as this one. It is symmetric in the logarithm, since costs are skewed.
 func Further(usd, stdError float64) (low, high float64) {
 	if usd <= 0 {
 		return 0, 0
@@ -30,15 +29,15 @@ func Further(usd, stdError float64) (low, high float64) {
 	return usd / factor, usd * factor
 }
 
-// compareToBaseline compares f with always asking p's baseline, or else its dearest model; nil
-// if there is nothing to compare.
+// compareToBaseline compares f with always asking p's baseline, or else its most expensive model; nil if there is
+// nothing to compare.
 func (f *Forecast) compareToBaseline(ctx context.Context, p *policies.Policy, w World, o Options) (*Always, error) {
 	if len(p.Models) < 2 || p.Mode == string(middleware.Off) {
 		return nil, nil
 	}
 	own := *p
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
-	own.Verifiers = nil // their verdicts would change nothing
+	own.Verifiers = nil // verdicts cannot change the choice
 	if own.Baseline == "" {
 		own.Baseline = p.Dearest()
 	}

@@ -2,16 +2,16 @@ package forecast
 
 import "slices"
 
-// Difference is how a forecast differs from another, per query. Both are of one world, so
-// that they are compared query by query.
+// Difference is the difference of two forecasts per query. Both are from the same world, so they are compared query
+// by query.
 type Difference struct {
 	USD, USDStdError         float64
 	Quality, QualityStdError float64
-	// Judged is the number of queries whose answer is judged in both.
+	// Judged is the number of queries with a judged answer in both.
 	Judged int
 }
 
-// Minus returns f less base, which must be of the same world.
+// Minus returns f minus base, which must be from the same world.
 func (f *Forecast) Minus(base *Forecast) (d Difference) {
 	pairs := Forecast{samples: slices.Clone(f.samples), resampled: f.resampled}
 	for i := range pairs.samples {

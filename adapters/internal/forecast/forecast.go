@@ -12,86 +12,81 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Forecast is what a policy would do on a sample.
+// Forecast is the predicted behaviour of a policy on a sample.
 type Forecast struct {
 	// Policy is the policy's path.
 	Policy string `json:"policy"`
-	// Queries is the number of queries, or of queries times draws.
+	// Queries is the number of queries, times the number of draws.
 	Queries int `json:"queries"`
-	// CostUSD and Quality are means over queries; unanswered queries have quality 0. There
-	// is no Quality where some of the answers were judged and others are guessed at: see
-	// Judged and Guessed, which are never mixed.
+	// CostUSD and Quality are means over queries; unanswered queries have quality 0. Quality is omitted where some
+	// answers were judged and others estimated: Judged and Guessed are then given separately.
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality,omitempty"`
-	// CostStdError and QualityStdError are the standard errors of those means over the
-	// queries. [Further] is how far as many further queries may lie from these. Queries of
-	// one run count as one, and what is not known of how answers agree is in them.
+	// CostStdError and QualityStdError are the standard errors of those means over the queries; [Further] gives an
+	// interval for as many further queries. Queries of one run count as one. The uncertainty about how answers agree
+	// is included.
 	CostStdError    float64 `json:"cost_std_error"`
 	QualityStdError float64 `json:"quality_std_error,omitempty"`
-	// Always is what always asking the baseline costs, or the dearest model where the policy
-	// has none; nil where that is what the policy does.
+	// Always compares with always asking the baseline, or the most expensive model where the policy has none; nil
+	// where the policy does that itself.
 	Always *Always `json:"always,omitempty"`
 	// InputTokens is the mean length of the prompts.
 	InputTokens float64 `json:"input_tokens"`
-	// Judged is the quality of the returned answers of which a verdict, a table's quality or how
-	// the run ended is recorded, Guessed that of the others, as they were estimated or drawn from beliefs.
+	// Judged is the quality of the returned answers with a recorded verdict, table quality or run verdict; Guessed is
+	// that of the others, which is estimated or drawn from beliefs.
 	Judged  Score `json:"judged"`
 	Guessed Score `json:"guessed"`
-	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
+	// ShadowUSD is the spend of the mode shadow on top of the baseline, per query.
 	ShadowUSD float64 `json:"shadow_usd"`
-	// ExploreUSD is what of CostUSD went to models that were drawn for the record.
+	// ExploreUSD is the part of CostUSD spent on models that were drawn for exploration.
 	ExploreUSD float64 `json:"explore_usd"`
-	// VerdictsUSD is what of CostUSD verifiers asked for their verdicts, and Unpriced names
-	// the policy's verifiers whose verdicts cost something of which nothing is recorded:
-	// they count as free.
+	// VerdictsUSD is the part of CostUSD spent on verdicts. Unpriced names the policy's paid verifiers without
+	// recorded prices, which count as free.
 	VerdictsUSD float64  `json:"verdicts_usd"`
 	Unpriced    []string `json:"unpriced_verifiers,omitempty"`
-	// Unchecked names the verifiers whose verdicts are evidence at rates that no outcomes
-	// have shown.
+	// Unchecked names the verifiers whose verdicts are evidence at error rates that no outcomes have confirmed.
 	Unchecked []string `json:"unchecked_judges,omitempty"`
-	// Steps is the mean number of models run, and FailedCalls that of calls that gave
-	// no answer, as recorded ones did.
+	// Steps is the mean number of models run, and FailedCalls the mean number of calls that failed, as recorded ones
+	// did.
 	Steps       float64 `json:"models_run"`
 	FailedCalls float64 `json:"failed_calls"`
-	// Moves is the share of queries that a session takes to another model than its
-	// last one.
+	// Moves is the share of queries for which a session switches to another model.
 	Moves float64 `json:"session_moves"`
 	// Models has one entry for each model of the policy, in its order.
 	Models []ModelUse `json:"models"`
 	// Matches counts the queries of each match block; "" is the policy's own strategy.
 	Matches map[string]int `json:"matches"`
-	// Capped counts steps that a cap ended with an answer, Refused those that a cap
-	// left without one, Infeasible those that no model could be asked, Unanswered
-	// those whose models all failed.
+	// Capped counts steps that a cap ended with an answer, Refused those that a cap left without one, Infeasible
+	// those that no model could take, Unanswered those whose models all failed.
 	Capped     int `json:"capped"`
 	Refused    int `json:"refused"`
 	Infeasible int `json:"infeasible"`
 	Unanswered int `json:"unanswered"`
-	// Unknown counts calls of models of which the world knows nothing; they were
-	// taken from beliefs. Where answers are compared, Compared counts the queries with
-	// answers of several models, from which it is learnt how often such answers agree.
+	// Unknown counts calls of models that the world has no outcome for; these were drawn from beliefs. Where answers
+	// are compared, Compared counts the queries with answers of several models, from which their agreement is
+	// learned.
 	Unknown int `json:"unknown"`
-	// Assumed counts the calls with a recorded outcome whose cost is not recorded: the price of
-	// the lengths that are, and else of those that the policy expects.
+	// Assumed counts the calls with a recorded outcome but no recorded cost, which is computed from the recorded
+	// lengths or, without them, from the policy's expected ones.
 	Assumed  int `json:"assumed_costs,omitempty"`
 	Compared int `json:"compared,omitempty"`
-	// Unrecorded counts the verdicts that were asked for on recorded answers and are not recorded
-	// themselves: they count as inconclusive.
+	// Unrecorded counts the verdicts requested on recorded answers that are not recorded themselves; they count as
+	// inconclusive.
 	Unrecorded int `json:"unrecorded_verdicts,omitempty"`
-	// Traces are those of each query, in order, when Options.Keep is set.
+	// Traces holds the trace of each query, in order, when Options.Keep is set.
 	Traces []*sdk.Trace `json:"-"`
 
 	samples []sample
-	// resampled says that each trial draws its runs: what a figure differs by between trials has in it
-	// what it differs by between runs.
+	// resampled reports that each trial draws its runs, so that the variance of a figure between trials includes that
+	// between runs.
 	resampled bool
 }
 
-// sample is what one query came to.
+// sample is the result of one query.
 type sample struct {
 	trial, cluster     int
 	usd, quality       float64
-	variance           float64 // of whether the answer is right, around its quality
+	variance           float64 // variance of correctness, given quality
 	answered, isJudged bool
 	ran                []bool // by model
 }
@@ -103,36 +98,34 @@ type Score struct {
 	StdError float64 `json:"std_error"`
 }
 
-// ModelUse is how a model is used.
+// ModelUse describes how a policy uses a model.
 type ModelUse struct {
 	Model string `json:"model"`
-	// Ran and Chosen are the shares of queries for which it was run, and of which it
-	// gave the answer.
+	// Ran and Chosen are the shares of queries for which it was run, and gave the returned answer.
 	Ran    float64 `json:"ran"`
 	Chosen float64 `json:"chosen"`
 	// RanStdError is the standard error of Ran.
 	RanStdError float64 `json:"ran_std_error"`
-	// CostUSD is what it cost per query, on average over all queries.
+	// CostUSD is its cost per query, averaged over all queries.
 	CostUSD float64 `json:"cost_usd"`
 }
 
-// Options says how a forecast is made.
+// Options configures a forecast.
 type Options struct {
-	// Keep keeps the traces, and Explain the alternatives of each decision in them.
+	// Keep keeps the traces; Explain adds the alternatives of each decision to them.
 	Keep, Explain bool
-	// Estimator, when not nil, gives quality and cost in place of the policy's profile
-	// or beliefs.
+	// Estimator, when not nil, replaces the policy's profile or beliefs.
 	Estimator *estimate.Estimator
-	// Seed decides what the policy leaves to chance.
+	// Seed seeds the policy's random choices.
 	Seed uint64
 	// Traces, when not nil, receives the trace of each step.
 	Traces step.Sink
-	// Progress, when not nil, is called after each query with how many of them are done by it: a part of
-	// one where there are several trials adds up.
+	// Progress, when not nil, is called after each query with the number of queries completed since the last call;
+	// with several trials, each adds its share of a query.
 	Progress func(n int)
 }
 
-// New returns what p would do in w.
+// New forecasts p in w.
 func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast, error) {
 	f := &Forecast{Policy: p.Path, Matches: map[string]int{}, Models: make([]ModelUse, len(p.Models))}
 	for i := range p.Models {
@@ -161,7 +154,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	return f, err
 }
 
-// unpricedVerifiers names the verifiers that may cost something, but have no costs in the world.
+// unpricedVerifiers names the verifiers that can cost something, but have no prices in the world.
 func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -208,8 +201,8 @@ func (f *Forecast) mean(trials int) {
 	}
 }
 
-// score returns the mean quality of the samples that count. Its standard error includes the
-// variance of single answers, whose qualities may only be probabilities.
+// score returns the mean quality of the samples that count. Its standard error includes the variance of single
+// answers, whose qualities may only be probabilities.
 func (f *Forecast) score(counts func(*sample) bool) (s Score) {
 	s.Mean, s.StdError, s.Answers = f.figure(func(s *sample) (float64, bool) { return s.quality, counts(s) })
 	variance := 0.0
@@ -225,8 +218,8 @@ func (f *Forecast) score(counts func(*sample) bool) (s Score) {
 	return s
 }
 
-// figure returns the mean of a value over the samples that have it, its standard error, from
-// the variance between independent clusters and between trials, and the number of samples.
+// figure returns the mean of a value over the samples that have it, its standard error, from the variance between
+// independent clusters and between trials, and the number of samples.
 func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, stdError float64, n int) {
 	var sums, counts []float64 // by trial
 	for i := range f.samples {
@@ -245,7 +238,7 @@ func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, s
 		return 0, 0, 0
 	}
 	mean /= float64(n)
-	var rests []float64 // in the order of the samples, so that sums are the same each time
+	var rests []float64 // in sample order, so that float sums are reproducible
 	at := map[[2]int]int{}
 	for i := range f.samples {
 		s := &f.samples[i]

@@ -7,17 +7,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// judges provides verifiers and estimators that replace the policy's plugins and answer from
-// what the world has recorded.
+// judges provides verifiers and estimators that replace the policy's plugins and answer from the world's records.
 type judges struct{ r *rehearsal }
 
-// Verifier implements [router.Plugins]. Qualities are verdicts; see verdictOf.
+// Verifier implements [router.Plugins]. Qualities serve as verdicts; see verdictOf.
 func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
 	for i := range j.r.policy.Verifiers {
 		switch v := &j.r.policy.Verifiers[i]; {
 		case v.Name != name:
 		case v.Rejects():
-			return nil, nil // nobody has recorded what faults it finds
+			return nil, nil // its findings are not recorded
 		case !v.Judges():
 			return j.signal(name), nil
 		}
@@ -25,8 +24,8 @@ func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 	return j.truth(name), nil
 }
 
-// truth returns a verifier that repeats the recorded verdicts, at their recorded costs. Without
-// any it judges by the quality, with the verifier's error rates.
+// truth returns a verifier that repeats the recorded verdicts, at their recorded costs. Without any it judges by the
+// quality, with the verifier's error rates.
 func (j judges) truth(verifier string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		o, usd := j.r.truth[req.Answer.Model], j.r.verdictUSD(verifier, req.Answer.Model)
@@ -47,8 +46,8 @@ func (j judges) truth(verifier string) sdk.Verifier {
 	})
 }
 
-// verdictOf returns the verdict that a quality stands for: from 0.5 up it is passed, and the
-// distance from a half says with what confidence.
+// verdictOf converts a quality to a verdict: passed from 0.5 up, with a confidence that grows with the distance from
+// 0.5.
 func verdictOf(quality, usd float64) *sdk.Verdict {
 	if quality >= 0.5 {
 		return &sdk.Verdict{Outcome: sdk.Passed, Score: quality, Confidence: quality, CostUSD: usd}
@@ -56,8 +55,8 @@ func verdictOf(quality, usd float64) *sdk.Verdict {
 	return &sdk.Verdict{Outcome: sdk.Failed, Score: quality, Confidence: 1 - quality, CostUSD: usd}
 }
 
-// missingVerdict returns an inconclusive verdict, and counts it if the world has the answer: the
-// verifier may have been inconclusive or never asked.
+// missingVerdict returns an inconclusive verdict, and counts it if the world has the answer: the verifier may have
+// been inconclusive or never asked.
 func (r *rehearsal) missingVerdict(model string, usd float64) *sdk.Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +76,7 @@ func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates casc
 	return draw(r.seed, r.n, Model{Provider: verifier, Name: model, Verified: true}, sdk.Estimate{Mean: passes})
 }
 
-// verdictUSD is the recorded cost of a verdict, or 0.
+// verdictUSD returns the recorded cost of a verdict, or 0.
 func (r *rehearsal) verdictUSD(verifier, model string) float64 {
 	w, ok := r.world.(verdictCosts)
 	if !ok {
@@ -98,9 +97,8 @@ func (j judges) signal(name string) sdk.Verifier {
 	})
 }
 
-// QualityEstimator implements [router.Plugins]. An estimator whose estimates the world
-// does not know is left out. Others return the quality of the answers of models that have run,
-// and the recorded belief of others.
+// QualityEstimator implements [router.Plugins]. It returns nil for a world without recorded estimates. The estimator
+// returns the quality of the answers of models that have run, and the recorded belief about the others.
 func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
 	world, ok := j.r.world.(believer)
 	if !ok {
@@ -123,8 +121,7 @@ func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEst
 	}), nil
 }
 
-// CostEstimator implements [router.Plugins]: what calls cost is recorded, not what a
-// plugin would foretell.
+// CostEstimator implements [router.Plugins] and returns nil: costs are recorded, so no plugin has to predict them.
 func (j judges) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
 	return nil, nil
 }

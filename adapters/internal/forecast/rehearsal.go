@@ -32,36 +32,34 @@ type rehearsal struct {
 
 	assembly *router.Assembly
 	engine   *step.Engine
-	shadow   *step.Engine // only in the mode shadow
+	shadow   *step.Engine // only in mode shadow
 
 	// The history of one round: accounts, conversations and the clock.
 	round    int
 	accounts *step.Memory
 	sessions *middleware.Sessions
-	last     map[string]string // the model that each session was with
+	last     map[string]string // last model of each session
 	clock    time.Time
-	// held tells which runs, of all rounds, are held out.
+	// held holds, by run of all rounds, whether it is held out.
 	held map[string]bool
-	// expected are the expected lengths of answers, by model.
+	// expected holds the expected lengths of answers, by model.
 	expected map[string]int
-	// n is the current query, and truth the outcomes of models. mu guards them against
-	// concurrent calls.
+	// n is the current query, and truth the outcomes of models on it. mu guards them against concurrent calls.
 	mu    sync.Mutex
 	n     int
 	truth map[string]Outcome
-	// sold are the signals of answers, by model, that only verifiers return.
+	// sold holds the signals of answers, by model, that only verifiers return.
 	sold map[string]map[string]float64
-	// rates are the error rates of verifiers, by name: nil if taken as never wrong.
+	// rates holds the error rates of verifiers by name; nil for one that is assumed to be always right.
 	rates map[string]*cascade.Rates
-	// agreement says how answers agree; nil if they are not compared. trial is the index of
-	// the current trial.
+	// agreement models how answers agree; nil if they are not compared. trial is the index of the current trial.
 	agreement *agreement
 	trial     int
 	// places are the queries of the current trial, in order.
 	places []place
 }
 
-// place is a query in a trial. Queries of one run, drawn twice, are two runs.
+// place is a query in a trial. A run that is drawn twice counts as two runs.
 type place struct {
 	query, cluster int
 	at             time.Time
@@ -82,7 +80,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		return nil, err
 	}
 	if _, ok := w.(*Table); ok {
-		r.assembly.Sessions.DoubtUpTo = 0 // it has neither runs nor the tools that answers call
+		r.assembly.Sessions.DoubtUpTo = 0 // a table has neither runs nor tool calls
 	}
 	if slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		stated := make([]float64, len(p.Models))
@@ -115,7 +113,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		r.rates[c.Verifiers[i].Name] = c.Verifiers[i].Rates
 	}
 	c.Checks, c.Traces, c.Explain = []step.Check{{Name: "check:recorded", Fault: r.recordedFault}}, o.Traces, o.Explain
-	// Failures are as many as were recorded, without delays between tries.
+	// As many failures as were recorded, without backoff.
 	c.Retry.BaseDelay, c.Retry.MaxDelay, c.CapWait = 1, 1, 0
 	if r.assembly.Capped {
 		c.Ledger = ledger{r}
@@ -129,8 +127,8 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	return r, err
 }
 
-// uncheckedJudges names the verifiers whose error rates are known from neither the policy's
-// profile nor the world's outcomes.
+// uncheckedJudges names the verifiers whose error rates are known from neither the policy's profile nor the world's
+// outcomes.
 func (r *rehearsal) uncheckedJudges(o *Options) []string {
 	learned := r.assembly.Learned
 	if o.Estimator != nil {
@@ -142,14 +140,12 @@ func (r *rehearsal) uncheckedJudges(o *Options) []string {
 
 func (r *rehearsal) now() time.Time { return r.clock }
 
-// ledger is the round's ledger.
 type ledger struct{ r *rehearsal }
 
 func (l ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
 	return l.r.accounts.Reserve(ctx, q, usd)
 }
 
-// oneAccount books every query on one account.
 type oneAccount struct{ *step.Memory }
 
 func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
@@ -171,14 +167,13 @@ func (r *rehearsal) begin(k int) {
 	r.round = round
 	r.accounts = step.NewMemory(r.assembly.Caps)
 	r.accounts.Now = r.now
-	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is that of all rounds
+	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is shared by all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
 	r.last = map[string]string{}
 }
 
-// trials is how often all queries are run: once for each resampling of runs, or for each shift
-// of the agreement.
+// trials returns how often all queries are run: once for each resampling of runs, or for each shift of the agreement.
 func (r *rehearsal) trials() int {
 	switch {
 	case r.resamples():
@@ -191,23 +186,22 @@ func (r *rehearsal) trials() int {
 
 const resamplings = 24
 
-// resamples reports whether each trial draws its runs from the recorded ones, with replacement.
-// Which tools are doubted depends on the counts of a process: a single replay does not show how
-// much another process with similar runs would differ.
+// resamples reports whether each trial draws its runs from the recorded ones, with replacement. Which tools are
+// doubted depends on the counts of one process, and a single replay does not show how much another process with
+// similar runs would differ.
 func (r *rehearsal) resamples() bool {
 	_, ok := r.world.(*Traces)
 	return ok && r.assembly.Sessions.DoubtUpTo > 0
 }
 
-// shareOfQueries converts progress to k places in the current trial to a number of the world's
-// queries.
+// shareOfQueries converts progress to k places of the current trial to a number of the world's queries.
 func (r *rehearsal) shareOfQueries(k int) int {
 	n := r.world.Len()
 	return (r.trial*n + k*n/len(r.places)) / r.trials()
 }
 
-// order returns the queries of the current trial. Resampled runs start at the times of the
-// recorded ones that they replace.
+// order returns the queries of the current trial. A resampled run starts at the time of the recorded run that it
+// replaces.
 func (r *rehearsal) order(clusters []int) []place {
 	list := make([]place, len(clusters))
 	for n := range list {
@@ -241,7 +235,7 @@ func (r *rehearsal) order(clusters []int) []place {
 	return drawn
 }
 
-// clusters returns equal numbers for queries that are not independent.
+// clusters returns, for each query, its cluster: queries in the same one are not independent.
 func (r *rehearsal) clusters() []int {
 	if t, ok := r.world.(*Traces); ok {
 		return t.clusters()
@@ -263,7 +257,7 @@ func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 		q.Features = map[string]float64{}
 	}
 	if _, ok := r.world.(*Beliefs); ok && q.Run != "" {
-		q.Run = fmt.Sprint(q.Run, " ", r.round) // that of another round is another run
+		q.Run = fmt.Sprint(q.Run, " ", r.round) // a run of another round is another run
 	}
 	if r.resamples() {
 		for _, name := range []*string{&q.Run, &q.Session, &q.Conversation} {
@@ -325,8 +319,7 @@ func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
 	return isHeld
 }
 
-// runShadow runs the strategy on the share of queries that have a shadow. The baseline's answer
-// is already paid for.
+// runShadow runs the strategy on the share of queries with a shadow. The baseline's answer is already paid for.
 func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *step.Result) error {
 	share := 0.0
 	if r.shadow != nil {
@@ -340,18 +333,16 @@ func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *s
 	if len(baseline.Attempts) > 0 {
 		req.Paid = &baseline.Attempts[0]
 	}
-	res, _ := r.shadow.Run(ctx, req) // failed ones cost too
+	res, _ := r.shadow.Run(ctx, req) // failed steps cost too
 	if res != nil && res.Trace != nil {
 		r.f.ShadowUSD += res.Trace.CostUSD
 	}
 	return ctx.Err()
 }
 
-// errRecorded is the error of calls that failed when they were recorded.
 var errRecorded = errors.New("failed when it was recorded")
 
-// nothingUSD is the cost of a free call: the step engine prices the tokens of an answer whose
-// cost is 0.
+// nothingUSD is the cost of a free call: the step engine would price the tokens of an answer whose cost is 0.
 const nothingUSD = 1e-18
 
 // recordedFault rejects the answers that checks rejected when they were recorded.
@@ -364,8 +355,8 @@ func (r *rehearsal) recordedFault(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) 
 	return ""
 }
 
-// call returns the world's answer of a model, or a failure: every deployment is tried once in
-// each attempt, and as many tries fail as were recorded.
+// call returns the world's answer of a model, or a failure: each attempt tries every deployment once, and as many
+// tries fail as were recorded.
 func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -383,14 +374,13 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		r.f.Unknown++
 	}
 	r.truth[m.Name] = o
-	// Estimators see only recorded lengths, as the fit did. Expected ones are used to price
-	// answers of unknown cost.
+	// Estimators see only recorded lengths, as the fit did. Expected lengths serve to price answers of unknown cost.
 	usage := sdk.Usage{InputTokens: o.InputTokens, OutputTokens: o.OutputTokens}
 	cost := o.CostUSD
 	switch {
 	case o.Free:
 		cost = nothingUSD
-	case cost == 0: // the tokens are priced
+	case cost == 0: // priced by tokens
 		if o.Judged && (o.InputTokens == 0 || o.OutputTokens == 0) {
 			r.f.Assumed++
 		}
@@ -404,8 +394,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// freeSignals returns the signals of a model's answer except those that verifiers return, and
-// keeps them in r.sold.
+// freeSignals returns the signals of a model's answer except those that verifiers return, and keeps all in r.sold.
 func (r *rehearsal) freeSignals(model string, signals map[string]float64) map[string]float64 {
 	left := maps.Clone(signals)
 	for i := range r.policy.Verifiers {

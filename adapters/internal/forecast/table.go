@@ -12,8 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Table is a world of recorded outcomes. A model is found by the policy's name of
-// it, or by its served name.
+// Table is a world of recorded outcomes. A model is found by its name in the policy, or by its served name.
 type Table struct {
 	Outcomes *outcome.Table
 	Seed     uint64
@@ -89,7 +88,7 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 		out.Verdicts = map[string]float64{}
 		addValues(out.Verdicts, o.Verdicts, n, i)
 	}
-	maps.Copy(out.Signals, out.Verdicts) // for verifiers whose verdicts are bought
+	maps.Copy(out.Signals, out.Verdicts) // for verifiers with bought verdicts
 	addValues(out.Signals, o.Signals, n, i)
 	return out
 }
@@ -100,7 +99,7 @@ func (t *Table) index(m Model) int {
 	}
 	served := m.Served
 	if base, number, further := strings.Cut(m.Name, "#"); further && base != "" {
-		served += "#" + number // the second answer is not the first
+		served += "#" + number // a second sample is another answer
 	}
 	return slices.IndexFunc(t.Outcomes.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
 }

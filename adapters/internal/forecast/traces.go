@@ -15,16 +15,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Traces is a world of recorded steps. Steps of one query id are one query, as they are for
-// a fit: what one does not have another may. What none has, because the model was not run,
-// is drawn from what was believed of it then or, where answers are compared, from an
-// agreement that is learnt from the answers that are recorded.
+// Traces is a world of recorded steps. Steps with the same query id are one query, as in a fit, so an answer missing
+// in one step can come from another. An answer that no step has, because the model was not run, is drawn from the
+// recorded belief or, where answers are compared, from an agreement learned from the recorded answers.
 type Traces struct {
 	Steps []*sdk.Trace
-	// Shadows are steps of the mode shadow_alternative: they are of the same queries as
-	// some of the steps.
+	// Shadows are steps of the mode shadow_alternative, on the same queries as some of Steps.
 	Shadows []*sdk.Trace
-	// Reports say how runs ended; see [sdk.Trace.RunVerdict].
+	// Reports are verdicts on runs; see [sdk.Trace.RunVerdict].
 	Reports []*sdk.Trace
 	Seed    uint64
 
@@ -48,7 +46,7 @@ type looks struct {
 	usd float64
 }
 
-// index works out what is known of verifiers, of queries and of how runs ended.
+// index indexes the verifiers' prices, the steps by query, and the verdicts on runs.
 func (t *Traces) index() {
 	t.looks = map[string]looks{}
 	for _, s := range t.Steps {
@@ -90,7 +88,7 @@ func (t *Traces) Len() int { return len(t.Steps) }
 func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
 	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, Conversation: s.Conversation, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
-	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // those depend on the policy's own steps
+	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // depends on the policy's own steps
 		return name == feature.DisputedSteps || name == feature.HeldBack || name == feature.Overspent || strings.HasPrefix(name, feature.Doubt)
 	})
 	for _, name := range s.Tools {
@@ -114,7 +112,7 @@ func (t *Traces) judgedByProgram() bool {
 	})
 }
 
-// When implements [history]: the steps are those of one round.
+// When implements [history]: all steps are one round.
 func (t *Traces) When(n int) (int, time.Time) {
 	if at := t.Steps[n].Start; !at.IsZero() {
 		return 0, at
@@ -128,7 +126,7 @@ func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
 	return b.Quality, ok
 }
 
-// firstBelief returns the belief of a model before the first call.
+// firstBelief returns the belief about a model before the first call.
 func firstBelief(s *sdk.Trace, model string) (sdk.Belief, bool) {
 	if len(s.Decisions) == 0 {
 		return sdk.Belief{}, false
@@ -157,7 +155,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		answers, isSilent := t.answers(n, a.models)
 		drawn = a.draw(t.Seed, n, m.Trial, a.index(m.Name), a.hardnessOf(t.Seed, m.Trial, kindOf(s)), answers)
 		if isSilent {
-			drawn.Text = "" // the others have none to compare with
+			drawn.Text = "" // no other answer has a text to compare with
 		}
 	} else {
 		drawn.Known = known
@@ -166,8 +164,8 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if drawn.Text != "" {
 		drawn.Tools = toolsOf(s)
 	}
-	// The expected cost of a profile is corrected by the ratio of the models that ran. Without
-	// one, the lengths follow theirs.
+	// The expected cost by a profile is corrected by the ratio of the models that ran. Without a profile, the lengths
+	// follow theirs.
 	ratio := costRatio(s)
 	if s.Profile != "" && known && belief.CostUSD > 0 && ratio > 0 {
 		drawn.CostUSD = belief.CostUSD * ratio
@@ -187,11 +185,11 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	return drawn
 }
 
-// lengths are factors from one model's tokens to another's: from steps where both answered or,
-// if there are few, from what the policy expects.
+// lengths holds factors from one model's tokens to another's: from steps where both answered or, with few of these,
+// from the policy's expectations.
 type lengths struct{ input, output float64 }
 
-// enoughSteps is the number of common steps from which on lengths of two models are compared.
+// enoughSteps is the number of common steps needed to compare the lengths of two models.
 const enoughSteps = 5
 
 func (t *Traces) lengths(m Model, other string) lengths {
@@ -240,8 +238,8 @@ func answerOf(s *sdk.Trace, model string) *sdk.Call {
 	return nil
 }
 
-// answer returns the outcome of a model in step n or in another step of its query; it is not
-// Known if the model gave no answer.
+// answer returns the outcome of a model in step n or in another step of its query; it is not Known if the model gave
+// no answer.
 func (t *Traces) answer(n int, m Model) Outcome {
 	o := t.callOutcome(t.Steps[n], m)
 	if o.Known {
@@ -250,15 +248,15 @@ func (t *Traces) answer(n int, m Model) Outcome {
 	t.indexed.Do(t.index)
 	for _, other := range t.ofQuery[t.Steps[n].QueryID] {
 		if found := t.callOutcome(other, m); found.Known {
-			found.Failures = o.Failures // those of the other step were its own
+			found.Failures = o.Failures // failures belong to their own step
 			return found
 		}
 	}
 	return o
 }
 
-// answers returns the outcomes of models on query n. They are silent if some are known and
-// none has a text to compare.
+// answers returns the outcomes of models on query n. They are silent if some are known and none has a text to
+// compare.
 func (t *Traces) answers(n int, models []Model) (list []Outcome, areSilent bool) {
 	known, texts := false, false
 	for _, m := range models {
@@ -289,8 +287,8 @@ func (t *Traces) agreement(models []Model) *agreement {
 	return a
 }
 
-// clusters returns equal numbers for steps that are not independent: those of one run,
-// conversation or query, and of runs with a common query.
+// clusters returns, for each step, its cluster. Steps of one run, conversation or query, and of runs with a common
+// query, are in one cluster, since they are not independent.
 func (t *Traces) clusters() []int {
 	of, first := make([]int, len(t.Steps)), map[[2]string]int{}
 	root := func(n int) int {
@@ -319,7 +317,7 @@ func (t *Traces) clusters() []int {
 	return of
 }
 
-// toolsOf returns the tools that the first answer of a step with any calls.
+// toolsOf returns the tools called by the first answer of a step that calls any.
 func toolsOf(s *sdk.Trace) []string {
 	for i := range s.Calls {
 		if tools := s.Calls[i].Tools; tools != nil {
@@ -335,7 +333,7 @@ func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 func (t *Traces) readTruths(steps []*sdk.Trace) {
 	table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
 	if err != nil || table.StepVerdicts == nil {
-		return // no report is of a run that has a step
+		return // no report is about a run with a step
 	}
 	t.truths = map[stepAnswer]float64{}
 	seen, places := map[[2]int]bool{}, map[string]int{}
@@ -347,7 +345,7 @@ func (t *Traces) readTruths(steps []*sdk.Trace) {
 		for i := range s.Calls {
 			m := table.Index(s.Calls[i].Model)
 			if m < 0 || seen[[2]int{q, m}] {
-				continue // the first answer to a query is the one in the table
+				continue // the table holds the first answer to a query
 			}
 			seen[[2]int{q, m}] = true
 			if !math.IsNaN(table.StepVerdicts[q][m]) {
@@ -357,7 +355,7 @@ func (t *Traces) readTruths(steps []*sdk.Trace) {
 	}
 }
 
-// callOutcome is the outcome of a model in a step; it is not Known if the model gave no answer.
+// callOutcome returns the outcome of a model in a step; it is not Known if the model gave no answer.
 func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	failures := 0
 	for _, c := range s.Calls {
@@ -376,7 +374,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 		}
 		switch q, ok := c.Verdict.Quality(); {
 		case ok && c.Verdict.Errs():
-			o.Judged, o.Verdicts = true, map[string]float64{anyVerifier: q} // the estimate is what the verdict leaves of it
+			o.Judged, o.Verdicts = true, map[string]float64{anyVerifier: q} // the estimate accounts for the verdict
 		case ok:
 			o.Rejected = sdk.IsCheck(c.Verdict.Verifier)
 			o.Quality, o.Judged = q, !o.Rejected
@@ -388,7 +386,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	return Outcome{Failures: failures}
 }
 
-// costRatio is the ratio of actual to expected costs of a step's answers, 0 if unknown.
+// costRatio returns the ratio of actual to expected costs of a step's answers, or 0 if unknown.
 func costRatio(s *sdk.Trace) float64 {
 	if len(s.Decisions) == 0 {
 		return 0

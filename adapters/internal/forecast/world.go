@@ -12,60 +12,58 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Model is a model as a world knows it.
+// Model describes a model to a world.
 type Model struct {
-	// Name is the policy's name of it; Provider and Served say what it is.
+	// Name is its name in the policy; Provider and Served identify it.
 	Name, Provider, Served string
-	// Quality is what the policy believes of it, and Verified whether a verifier
-	// of the policy judges its answer to the query at hand.
+	// Quality is the policy's belief, and Verified whether a verifier of the policy judges its answer to the current
+	// query.
 	Quality  sdk.Estimate
 	Verified bool
-	// Expected has the expected lengths of answers in tokens, by the policy's names.
+	// Expected holds the expected lengths of answers in tokens, by name in the policy.
 	Expected map[string]int
-	// Compared, where the policy compares answers by the estimator that is built in, is how
-	// they agree, and Trial which of its trials is under way. Quality then is how often the
-	// model is right.
+	// Compared, where the policy compares answers with the built-in estimator, models how they agree, and Trial is
+	// the current trial. Quality is then how often the model is right.
 	Compared *agreement
 	Trial    int
 }
 
-// Outcome is what a model does with a query.
+// Outcome is the result of a model on a query.
 type Outcome struct {
-	// Quality is how good the answer is, in [0, 1]. Judged says that a verdict or a table
-	// records it; otherwise it is an estimate, or drawn from a belief.
+	// Quality is the quality of the answer, in [0, 1]. Judged reports that a verdict or a table records it; otherwise
+	// it is an estimate, or drawn from a belief.
 	Quality float64
 	Judged  bool
-	// Rejected says that a free check found a fault in the answer.
+	// Rejected reports that a free check found a fault in the answer.
 	Rejected bool
-	// RunQuality is how good the answer is by how its run ended, where Ended says that this was
-	// reported. Estimators do not see it.
+	// RunQuality is the quality by the verdict on the run, if Ended reports that there is one. Estimators do not see
+	// it.
 	RunQuality float64
 	Ended      bool
-	// IsChance says that the answer is right with the probability that its quality is.
+	// IsChance reports that Quality is the probability that the answer is right.
 	IsChance bool
-	// CostUSD is the recorded cost; 0 means the price of the tokens, unless it is Free.
+	// CostUSD is the recorded cost; 0 means the price of the tokens, unless Free.
 	CostUSD float64
 	Free    bool
-	// InputTokens and OutputTokens are the recorded lengths; 0 means that they are not
-	// known. A call of which no cost is known either has the expected ones.
+	// InputTokens and OutputTokens are the recorded lengths; 0 means unknown. A call without a recorded cost then has
+	// the expected lengths.
 	InputTokens, OutputTokens int
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
-	// Tools are those that the answer calls.
+	// Tools are the tools that the answer calls.
 	Tools []string
-	// Verdicts are what verifiers said of the answer, 1 a pass and 0 a fail, where that is
-	// recorded beside its quality, anyVerifier where it is not recorded by whom; nil where the
-	// quality is what they say.
+	// Verdicts holds the verdicts by verifier, 1 for a pass and 0 for a fail, where they are recorded beside the
+	// quality; those of an unrecorded verifier are under anyVerifier. Nil where the quality itself serves as the
+	// verdict.
 	Verdicts map[string]float64
-	// Failures is how many calls failed before that.
+	// Failures is how many calls failed before the answer.
 	Failures int
-	// Known is false when the world has nothing of this model, and the policy's
-	// beliefs were used.
+	// Known is false when the world has no outcome of this model and used the policy's beliefs.
 	Known bool
 }
 
-// truth is the quality by the run's end, if that is known.
+// truth returns the quality by the verdict on the run, if known, else Quality.
 func (o *Outcome) truth() float64 {
 	if o.Ended {
 		return o.RunQuality
@@ -76,42 +74,38 @@ func (o *Outcome) truth() float64 {
 // anyVerifier stands for all verifiers in [Outcome.Verdicts].
 const anyVerifier = ""
 
-// World has queries and what models do with them. Asked twice, it says the same.
+// World provides queries and the outcomes of models on them. It is deterministic.
 type World interface {
-	// Len is the number of queries.
+	// Len returns the number of queries.
 	Len() int
 	// Query returns query n, from 0.
 	Query(n int) *sdk.Query
-	// Outcome says what model m does with query n.
+	// Outcome returns the outcome of model m on query n.
 	Outcome(n int, m Model) Outcome
 }
 
-// believer is a World in which estimators that are plugins have something to say: of an
-// answer, its quality. No table records what they would.
+// believer is a World with recorded estimates, for estimators that are plugins. A table has none.
 type believer interface {
-	// Belief returns what was recorded as believed of a model before query n.
+	// Belief returns the recorded belief about a model before query n.
 	Belief(n int, model string) (sdk.Estimate, bool)
 }
 
-// history is a World whose queries follow one another: caps of runs and tenants and
-// what is known of sessions hold from one to the next. Of other worlds each query
-// stands alone.
+// history is a World whose queries follow each other: the caps of runs and tenants and the state of sessions carry
+// over from one to the next. In other worlds queries are independent.
 type history interface {
-	// When returns the round that query n belongs to, and when it was asked. With
-	// each round everything begins anew.
+	// When returns the round and the time of query n. Each round starts without history.
 	When(n int) (round int, at time.Time)
 }
 
-// verdictCosts is a World in which it was recorded what verifiers ask for their verdicts.
+// verdictCosts is a World with recorded prices of verdicts.
 type verdictCosts interface {
-	// VerdictUSD is what a verifier's look at a model's answer to query n cost: as recorded
-	// or, where it did not look there, as its looks cost on average. It is false when none
-	// is recorded.
+	// VerdictUSD returns what a verifier's verdict on a model's answer to query n cost: as recorded or, without a
+	// record, the mean cost of its verdicts. known is false when none is recorded.
 	VerdictUSD(n int, verifier, model string) (usd float64, known bool)
 }
 
-// chance returns what decides of a model's n-th answer. Models are told apart by what they are, not
-// by the policy's names of them.
+// chance returns the random source for a model's n-th answer. It depends on the provider and the served name, not on
+// the policy's name of the model.
 func (m *Model) chance(seed uint64, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hashOf(m.Provider+"/"+cmp.Or(m.Served, m.Name))^uint64(n)*0x9e3779b97f4a7c15))
 }
@@ -134,15 +128,13 @@ func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
 	return min(1, max(0, believed.Mean+believed.StdDev*r.NormFloat64()))
 }
 
-// Beliefs is a world in which the policy's beliefs are true: each query is drawn
-// several times.
+// Beliefs is a world in which the policy's beliefs are true. Each query is drawn several times.
 type Beliefs struct {
 	Queries []*sdk.Query
 	// Draws is how often each query is drawn; 0 means once.
 	Draws int
 	Seed  uint64
-	// Suppose, when not nil, sets the quality of answers by the policy's name of
-	// the model, and everything else to what is expected of it.
+	// Suppose, when not nil, sets the quality of answers by the model's name in the policy; all else is as expected.
 	Suppose map[string]float64
 }
 
@@ -152,10 +144,10 @@ func (b *Beliefs) Len() int { return len(b.Queries) * max(1, b.Draws) }
 // Query implements [World].
 func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
 
-// When implements [history]: each time all queries were drawn is a round.
+// When implements [history]: a round is one draw of all queries.
 func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
-// Belief implements [believer]: answers are as good as estimators say.
+// Belief implements [believer] without any recorded belief, so that answers are as good as their quality.
 func (b *Beliefs) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].
@@ -175,9 +167,8 @@ func (b *Beliefs) Outcome(n int, m Model) Outcome {
 	return Outcome{Quality: v, Known: true}
 }
 
-// Sample returns queries that show what a policy does when nothing better is at
-// hand: prompts from short to long, plain and with tools, and some of each kind
-// that a match block of one of the policies is about. Where one is about setbacks, those of
+// Sample returns queries that show a policy's behaviour when there are no recorded ones: prompts from short to long,
+// plain and with tools, and some for each match block of the policies. If a policy counts setbacks, the queries of
 // each kind are a run.
 func Sample(ps ...*policies.Policy) []*sdk.Query {
 	whens, countSetbacks := []policies.When{{}}, false
@@ -195,7 +186,7 @@ func Sample(ps ...*policies.Policy) []*sdk.Query {
 		for _, length := range []int{200, 1000, 4000, 16000} {
 			q := sampleQuery(w, length)
 			if countSetbacks {
-				q.Run = fmt.Sprint("sample ", k) // which come by themselves
+				q.Run = fmt.Sprint("sample ", k) // setbacks are counted per run
 			}
 			list = append(list, q)
 		}

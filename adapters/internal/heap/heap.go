@@ -1,4 +1,4 @@
-// Package heap lets the heap of a server grow before it is collected.
+// Package heap reduces the number of garbage collections of a server with a small heap.
 package heap
 
 import (
@@ -8,13 +8,12 @@ import (
 	"runtime/metrics"
 )
 
-// room is the least growth of the heap.
+// room is the least growth of the heap between collections.
 const room = 64 << 20
 
-// Roomy has the heap grow by 64 MB between two collections, or to twice its size where
-// that is more, which is Go's own rule. A server keeps little from one request to the
-// next: by that rule alone it collects many times a second, a sixth of its time. Where GOGC or
-// GOMEMLIMIT is in the environment it changes nothing.
+// Roomy lets the heap grow by 64 MB between two collections, or to twice its size where that is more, as by Go's
+// default. A server keeps little from one request to the next: with the default alone it collects many times a
+// second, which takes a sixth of its time. Roomy does nothing if GOGC or GOMEMLIMIT is set.
 func Roomy() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		afterEach(debug.SetGCPercent(-1))
@@ -29,7 +28,7 @@ func afterEach(percent int) {
 	for _, s := range samples {
 		kept += s.Value.Uint64()
 	}
-	// The percentage is of all that is scanned, and at least of 4 MB, Go's smallest heap.
+	// The percentage applies to everything that is scanned, and at least to 4 MB, Go's smallest heap.
 	want := max(100, int(room*100/max(kept, 4<<20)))
 	if want < percent*4/5 || want > percent*5/4 {
 		debug.SetGCPercent(want)

@@ -9,45 +9,43 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// alpha is the chance that a comparison ever misses the truth.
+// alpha is the probability that a comparison ever excludes the truth.
 const alpha = 0.05
 
-// maxRuns is how many runs an account keeps by name. A later step of one that was dropped
-// counts as a new run.
+// maxRuns bounds the runs that an account remembers by name. A later step of a dropped run counts as a new run.
 const maxRuns = 100_000
 
-// arm adds up the runs that went one way.
+// arm adds up the runs of one arm.
 type arm struct {
 	Runs int `json:"runs"`
-	// USD is what they cost, and Squares the sum of the squares of what each cost.
+	// USD is their total cost, and Squares the sum of the squares of each run's cost.
 	USD     float64 `json:"usd"`
 	Squares float64 `json:"squares"`
-	// Judged runs have a verdict, and Right ones are those that it passed.
+	// Judged counts the runs with a verdict, Right those that passed.
 	Judged int `json:"judged"`
 	Right  int `json:"right"`
 }
 
-// Account adds up both arms from traces. The zero value is ready to use; it is safe for
-// concurrent use.
+// Account adds up both arms from traces. The zero value is ready to use; it is safe for concurrent use.
 type Account struct {
 	mu            sync.Mutex
 	base, treated arm
 	runs          map[string]*run
-	order         []string // the names of the runs, the oldest first
+	order         []string // run names, oldest first
 }
 
-// run is what an account knows of one.
+// run is the state of one run.
 type run struct {
 	baseline      bool
 	usd           float64
 	judged, right bool
-	// refused says that a cap refused a step of it.
+	// refused reports that a cap refused one of its steps.
 	refused bool
 }
 
-// Record adds a step, or a verdict on a run; it is a sink of traces. What had no part in a
-// holdout is left out: steps without a run, of policies without one, and those after a
-// fallback. So is a run of which a cap refused a step: it cost less than its way does.
+// Record adds a step, or a verdict on a run; it implements [step.Sink]. Steps that have no part in a holdout are
+// ignored: those without a run, of policies without a holdout, and those after a fallback. A run with a step that a
+// cap refused is removed, since it costs less than its arm does.
 func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		a.recordVerdict(t)
@@ -76,7 +74,7 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	r.usd += t.CostUSD
 }
 
-// removeRun takes a run out of its arm. The lock is held.
+// removeRun removes a run from its arm. The lock is held.
 func (a *Account) removeRun(r *run) {
 	arm := a.arm(r)
 	arm.Runs, arm.USD, arm.Squares = arm.Runs-1, arm.USD-r.usd, arm.Squares-r.usd*r.usd
@@ -84,7 +82,7 @@ func (a *Account) removeRun(r *run) {
 	r.refused = true
 }
 
-// count counts the verdict on a run so many times.
+// count counts the verdict on a run, times times.
 func (a *arm) count(r *run, times int) {
 	if r.judged {
 		a.Judged += times
@@ -130,8 +128,8 @@ func (a *Account) recordVerdict(t *sdk.Trace) {
 	a.arm(r).count(r, 1)
 }
 
-// Unit returns the name of what is drawn for a holdout: the run; where a step has none, the
-// conversation; where it has neither, the step alone.
+// Unit returns the name of the unit of randomisation: the run; for a step without one, the session; without either,
+// the step itself.
 func Unit(tenant, run, session, id string) string {
 	switch {
 	case run != "":
@@ -142,7 +140,7 @@ func Unit(tenant, run, session, id string) string {
 	return tenant + "\x00step " + id
 }
 
-// Add adds the runs of another account, which has none of this one's.
+// Add adds the runs of another account, which must have no run in common with a.
 func (a *Account) Add(b *Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,19 +155,17 @@ func (a *arm) add(b arm) {
 	a.Judged, a.Right = a.Judged+b.Judged, a.Right+b.Right
 }
 
-// Comparison is the policy beside its baseline.
+// Comparison compares the policy with its baseline.
 type Comparison struct {
 	Baseline arm `json:"baseline"`
 	Policy   arm `json:"policy"`
-	// Saved is the share of the baseline's cost of a run that the policy saves; its interval is
-	// not there before each arm has 50 runs.
+	// Saved is the share of the baseline's cost per run that the policy saves; nil until each arm has 50 runs.
 	Saved *Interval `json:"saved,omitempty"`
-	// Success is by how much the policy's share of right runs is above the baseline's; it is not
-	// there where an arm has no verdicts.
+	// Success is the policy's share of right runs minus the baseline's; nil where an arm has no verdicts.
 	Success *Interval `json:"success,omitempty"`
 }
 
-// Compare returns the policy beside its baseline, as far as it is known now.
+// Compare compares the policy with its baseline, on the runs so far.
 func (a *Account) Compare() Comparison {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +175,7 @@ func (a *Account) Compare() Comparison {
 func compare(base, policy arm) Comparison {
 	c := Comparison{Baseline: base, Policy: policy}
 	if base.Runs >= minRuns && policy.Runs >= minRuns && base.USD > 0 && policy.USD > 0 {
-		// The smaller arm may have met none of the rare runs that cost many times the others.
+		// The smaller arm may have seen none of the rare, very expensive runs.
 		variance := max(base.relativeVariance(), policy.relativeVariance())
 		b, p := mean(base.Runs, base.USD, variance, alpha/2), mean(policy.Runs, policy.USD, variance, alpha/2)
 		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
@@ -191,11 +187,11 @@ func compare(base, policy arm) Comparison {
 	return c
 }
 
-// Dearer reports whether the policy is seen to cost more than the baseline.
+// Dearer reports whether the policy significantly costs more than the baseline.
 func (c *Comparison) Dearer() bool { return c.Saved != nil && c.Saved.High < 0 }
 
-// String says what is measured in a sentence or two, "" before there is a figure for costs or
-// the policy is seen to do harm.
+// String describes the result in a sentence or two. It is "" until there is an interval for costs or a significant
+// harm.
 func (c *Comparison) String() string {
 	harm := c.Harm()
 	if c.Saved == nil && harm == "" {
@@ -222,7 +218,7 @@ func (c *Comparison) String() string {
 
 func share(a arm) float64 { return float64(a.Right) / float64(a.Judged) }
 
-// Harm says what harm the policy is seen to do, "" where none is.
+// Harm describes the significant harm that the policy does, or returns "".
 func (c *Comparison) Harm() string {
 	switch dearer, worse := c.Dearer(), c.Worse(); {
 	case dearer && worse:
@@ -235,5 +231,5 @@ func (c *Comparison) Harm() string {
 	return ""
 }
 
-// Worse reports whether fewer of the policy's runs are seen to be right.
+// Worse reports whether significantly fewer of the policy's runs are right.
 func (c *Comparison) Worse() bool { return c.Success != nil && c.Success.High < 0 }

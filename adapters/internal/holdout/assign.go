@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Assign reports whether a run goes the baseline's way, which a share of them does. It
-// depends on its arguments alone: all processes with the same seed say the same of a run.
+// Assign reports whether a run uses the baseline, which holds for a share of all runs. It depends only on its
+// arguments, so all processes with the same seed agree.
 func Assign(run string, seed uint64, share float64) bool {
 	text := binary.BigEndian.AppendUint64([]byte("stepfall holdout\x00"), seed)
 	sum := sha256.Sum256(append(text, run...))

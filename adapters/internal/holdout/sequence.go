@@ -9,23 +9,21 @@ type Interval struct {
 	High     float64 `json:"high"`
 }
 
-// minRuns is from how many runs on the mean of costs has an interval: the variance of
-// fewer is not known well enough.
+// minRuns is the number of runs from which the mean of costs has an interval: with fewer, the variance is too
+// uncertain.
 const minRuns = 50
 
-// narrowestAt is the number of runs at which the interval of a mean is narrowest for what
-// it promises.
+// narrowestAt is the number of runs at which the interval of a mean is narrowest for its coverage.
 const narrowestAt = 50
 
-// mean returns the confidence sequence of a positive mean of n values that add up to sum and whose
-// variance is so many times the square of their mean: the chance that any of the intervals at
-// n = minRuns, minRuns + 1, ... misses the mean is about alpha. It is [0, +Inf] below minRuns.
+// mean returns the confidence sequence of a positive mean of n values with the given sum, whose variance is
+// relativeVariance times the square of their mean: the probability that any of the intervals at n = minRuns, minRuns
+// + 1, ... misses the mean is about alpha. It is [0, +Inf] below minRuns.
 //
 //	log mean ± sqrt(v 2 (n r² + 1) / (n² r²) log(sqrt(n r² + 1) / alpha))
 //
-// v is the relative variance, r² = (-2 log alpha + log(1 - 2 log alpha)) / 50. The logarithm is
-// there for costs, whose tail is long: by the delta method it changes nothing in the limit, and at
-// a few dozen values it misses half as often.
+// v is the relative variance, r² = (-2 log alpha + log(1 - 2 log alpha)) / 50. The logarithm is for costs, whose tail
+// is long: by the delta method it changes nothing in the limit, and with a few dozen values it misses half as often.
 func mean(n int, sum, relativeVariance, alpha float64) Interval {
 	mean := sum / math.Max(float64(n), 1)
 	if n < minRuns || !(mean > 0) {
@@ -37,26 +35,25 @@ func mean(n int, sum, relativeVariance, alpha float64) Interval {
 	return Interval{mean, mean * math.Exp(-half), mean * math.Exp(half)}
 }
 
-// relativeVariance returns the variance of what the runs cost, divided by the square of its mean.
+// relativeVariance returns the variance of the runs' costs, divided by the square of the mean.
 func (a *arm) relativeVariance() float64 {
 	n := float64(a.Runs)
 	return math.Max(a.Squares/n/(a.USD/n)/(a.USD/n)-1, 0) * n / (n - 1)
 }
 
-// proportion returns the confidence sequence of a proportion of which there were so many of
-// n: the chance that any of the intervals at n = 1, 2, ... misses it is at most alpha. It
-// holds the proportions p with
+// proportion returns the confidence sequence of a proportion with right successes out of n: the probability that any
+// of the intervals at n = 1, 2, ... misses it is at most alpha. It contains the proportions p with
 //
 //	B(right + 1, n - right + 1) / (p^right (1 - p)^(n - right)) < 1 / alpha
 //
-// B being the beta function. Without values it is [0, 1].
+// where B is the beta function. Without values it is [0, 1].
 func proportion(right, n int, alpha float64) Interval {
 	if n == 0 {
 		return Interval{math.NaN(), 0, 1}
 	}
 	s, f := float64(right), float64(n-right)
 	mixed := lgamma(s+1) + lgamma(f+1) - lgamma(s+f+2)
-	// excess is above 0 at proportions that are excluded; it falls up to s/n, then rises.
+	// excess is positive at excluded proportions; it falls up to s/n, then rises.
 	excess := func(p float64) float64 {
 		return mixed - xlogy(s, p) - xlogy(f, 1-p) + math.Log(alpha)
 	}
@@ -64,8 +61,8 @@ func proportion(right, n int, alpha float64) Interval {
 	return Interval{estimate, findZero(excess, estimate, 0), findZero(excess, estimate, 1)}
 }
 
-// findZero returns where f becomes positive between inside, where it is negative, and
-// outside; outside if it does not.
+// findZero returns where f becomes positive between inside, where it is negative, and outside; or outside if it does
+// not.
 func findZero(f func(float64) float64, inside, outside float64) float64 {
 	if !(f(outside) > 0) {
 		return outside
@@ -86,7 +83,7 @@ func lgamma(x float64) float64 {
 	return v
 }
 
-// xlogy is x log y, and 0 for x = 0.
+// xlogy returns x log y, and 0 for x = 0.
 func xlogy(x, y float64) float64 {
 	if x == 0 {
 		return 0

@@ -1,12 +1,12 @@
-// Command mutants changes the code of a package in many small ways and counts what the
-// package's own tests notice, those that -short leaves out apart:
+// Command mutants runs mutation tests: it changes the code of a package in many small ways and counts which mutants
+// the package's own tests detect, by default without those that -short skips:
 //
 //	go run ./adapters/internal/mutants ./sdk/step
 //
-// A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /,
-// % by *, ++ by --, and each the other way round. It is covered when a test runs its block or, for
-// what lies in no block, such as the condition of a case, its statement; killed when a test fails or
-// does not end; and lives otherwise. A change that does not compile is no mutant.
+// A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /, % by *, ++ by --, and
+// vice versa. It is covered when a test runs its block or, outside any block, such as in the condition of a case, its
+// statement. It is killed when a test fails or times out, and lives otherwise. A change that does not compile is not
+// a mutant.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// replacements are the operators that take the place of one.
+// replacements maps an operator to those that replace it.
 var replacements = map[token.Token][]token.Token{
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR}, token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
 	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.ADD: {token.SUB}, token.SUB: {token.ADD},
@@ -52,7 +52,7 @@ var replacements = map[token.Token][]token.Token{
 
 type mutant struct {
 	at       token.Position
-	stmt     token.Position // where the statement around it begins; of a case the switch
+	stmt     token.Position // start of the enclosing statement; for a case, of the switch
 	from, to token.Token
 	result   string // "killed", "lives", "does not compile", or empty while it is not tried
 }
@@ -104,7 +104,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	group.SetLimit(max(*workers, 1))
 	for i := range mutants {
 		group.Go(func() (err error) {
-			if ctx.Err() == nil { // those tried before an interrupt count
+			if ctx.Err() == nil { // results before an interrupt count
 				err = p.try(ctx, filepath.Join(tmp, fmt.Sprint(i)), &mutants[i])
 			}
 			return err
@@ -173,8 +173,8 @@ func (p *pkg) mutants() (list []mutant, err error) {
 	return list, nil
 }
 
-// findCovered runs the tests without a mutant, sets the timeout of mutants, and returns the
-// mutants in blocks that the tests run.
+// findCovered runs the tests without a mutant, sets the timeout of mutants, and returns the mutants in blocks that
+// the tests run.
 func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io.Writer) (covered []mutant, err error) {
 	profile, binary := filepath.Join(tmp, "profile"), filepath.Join(tmp, "tests")
 	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, p.ImportPath).CombinedOutput(); err != nil {
@@ -194,7 +194,7 @@ func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io
 		if !inBlock && m.stmt.IsValid() {
 			isCovered, inBlock = runs(profiles, m.stmt)
 		}
-		if isCovered || !inBlock { // a package's variables are always set
+		if isCovered || !inBlock { // package variables are always initialised
 			covered = append(covered, m)
 		} else {
 			fmt.Fprintf(out, "%s:%d:%d: %s for %s: not covered\n", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.to, m.from)
@@ -203,7 +203,7 @@ func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io
 	return covered, nil
 }
 
-// runs reports whether the tests run the block at a position, and whether it is in a block.
+// runs reports whether the tests run the block at a position, and whether there is one.
 func runs(profiles []*cover.Profile, at token.Position) (isCovered, inBlock bool) {
 	for _, f := range profiles {
 		if filepath.Base(f.FileName) != filepath.Base(at.Filename) {

@@ -54,18 +54,18 @@ func board(ctx context.Context, e *Env, p *Page) error {
 // boardPoints is the number of lambdas of a curve.
 const boardPoints = 12
 
-// boardPairs is the number of random pairs of halves of a table, 10 by default, each measured
-// both ways; boardResamples is the number of resamples, each with new fits, 12 by default.
+// boardPairs is the number of random pairs of halves of a table, 10 by default, each measured both ways;
+// boardResamples is the number of resamples, each with new fits, 12 by default.
 func (e *Env) boardPairs() int { return 2 * e.splits() }
 
 func (e *Env) boardResamples() int { return max(2, 12*e.splits()/5) }
 
 // entrant is the result of one method on one table.
 type entrant struct {
-	auc, gap                 []float64 // on each half; gap is index minus it
-	hindsight, chosen, short []float64 // costs as shares of the best model's, and what it fell short by
+	auc, gap                 []float64 // on each half; gap is that of index minus that of the method
+	hindsight, chosen, short []float64 // costs relative to the best model's, and the shortfall of quality
 	refitted                 []float64 // gap on each resample
-	p                        float64   // by Holm's correction
+	p                        float64   // with Holm's correction
 }
 
 func (n *entrant) gapAndError() (gap, deviation float64) {
@@ -150,7 +150,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// drawHalves resamples the queries of two halves together; copies of a query stay in its half.
+// drawHalves resamples the queries of two halves together; copies of a query stay in the same half.
 func drawHalves(a, b []int, seed uint64) (first, second []int) {
 	rng := rand.New(rand.NewPCG(seed, 0xb007))
 	n := len(a)
@@ -167,7 +167,7 @@ func drawHalves(a, b []int, seed uint64) (first, second []int) {
 	return first, second
 }
 
-// correctPValues sets the p-values of all cells, by Holm's step-down correction.
+// correctPValues sets the p-values of all cells, with Holm's step-down correction.
 func correctPValues(results []*result) {
 	var cells []*entrant
 	for _, r := range results {

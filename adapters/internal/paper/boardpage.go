@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
-// mark is ▲ where index is ahead, ▼ where it is behind, by Holm's correction at 5 %.
+// mark returns ▲ where index is ahead and ▼ where it is behind, at 5 % after Holm's correction.
 func (n *entrant) mark() string {
 	gap, _ := n.gapAndError()
 	switch {
@@ -101,8 +101,8 @@ func (r *result) table() *eval.Table {
 	return t
 }
 
-// shareAtBest is the cost at the best single model's quality as a share of that
-// model's, infinite if the quality is not reached.
+// shareAtBest returns the cost at the best single model's quality as a share of that model's, or infinity if the
+// quality is not reached.
 func shareAtBest(c *eval.Comparison, r *eval.Row) float64 {
 	if math.IsNaN(r.CostAtBest) {
 		return math.Inf(1)

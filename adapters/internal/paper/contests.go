@@ -34,11 +34,11 @@ var methods = []method{
 	{cascade.NameIndex, "index"},
 }
 
-// contest is a table of the board: a file, how it is changed, and which signals methods see.
+// contest is a table of the board: a file, how it is prepared, and which signals methods see.
 type contest struct {
 	key, title, file string
 	verified         bool
-	// change, when not nil, prepares the table; the seed draws one of several runs.
+	// change, when not nil, prepares the table; seed selects one of several runs.
 	change func(t *outcome.Table, seed uint64) (*outcome.Table, error)
 	study  eval.Study
 	note   string
@@ -124,14 +124,13 @@ func callers(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 		"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09")
 }
 
-// mistrals are words in the names of Mistral's models.
+// mistrals are substrings of the names of Mistral's models.
 var mistrals = []string{"istral", "Mixtral", "mathstral"}
 
-// billions matches the number of active parameters in a name, in billions.
+// billions matches the number of active parameters, in billions, in a name.
 var billions = regexp.MustCompile(`-(\d+)[bB]`)
 
-// family selects the models whose names contain one of some words, with costs by size and
-// length, on one question in n.
+// family selects the models whose names contain one of words, with costs by size and length, on one question in n.
 func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table, error) {
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 		c, err := t.Select(slices.DeleteFunc(slices.Clone(t.Models), func(name string) bool {
@@ -145,7 +144,7 @@ func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table
 		for q := range c.Queries {
 			var cost, output []float64
 			for m, name := range c.Models {
-				size := 13.0 // two experts of a Mixtral
+				size := 13.0 // two active experts of a Mixtral
 				if found := billions.FindStringSubmatch(name); found != nil {
 					size, _ = strconv.ParseFloat(found[1], 64)
 				}
@@ -173,7 +172,7 @@ func subset(name string, n int) func(*outcome.Table, uint64) (*outcome.Table, er
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) { return thin(t, n).Subset(name) }
 }
 
-// inSeconds uses seconds as costs, for the arms that have them.
+// inSeconds uses seconds as costs, on the arms that have them.
 func inSeconds(t *outcome.Table, seed uint64) (*outcome.Table, error) {
 	c := *t
 	c.CostUSD = t.Signals["agent_seconds"]

@@ -15,26 +15,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Data is a table with the words that say where it comes from.
+// Data is a table with a description of its source.
 type Data struct {
 	Table *outcome.Table
 	// Name is the file's name and Hash its SHA-256.
 	Name, Hash string
-	// Shipped says that it is the project's own copy.
+	// Shipped reports that it is the copy in the repository.
 	Shipped bool
 }
 
-// String names the data, its size and its hash, as pages show them.
+// String describes the data with its size and hash, as shown on pages.
 func (d *Data) String() string {
 	return fmt.Sprintf("%s (%d queries, %d models, sha256 %.12s)", d.Name, len(d.Table.Queries), len(d.Table.Models), d.Hash)
 }
 
-// of returns the data with another table, made from its own.
+// of returns the data with another table that is derived from its own.
 func (d *Data) of(t *outcome.Table, suffix string) *Data {
 	return &Data{Table: t, Name: d.Name + suffix, Hash: d.Hash}
 }
 
-// questionsOf returns the questions for each of these sets of models, if they have them.
+// questionsOf returns the questions restricted to each of the sets of models that they have.
 func (e *Env) questionsOf(sets ...string) (data []*Data) {
 	for _, set := range sets {
 		if e.Questions == nil {
@@ -62,11 +62,10 @@ func (e *Env) eachData(p *Page, list []*Data, measure func(d *Data) (*eval.Table
 	return nil
 }
 
-// Folders are where tables are looked for: those of others, and the project's own, which
-// are compressed.
+// Folders are searched for tables: Data holds downloaded ones, Shipped the compressed ones of the repository.
 type Folders struct{ Data, Shipped string }
 
-// Read reads the user's own tables, or where there are none those of the folders.
+// Read reads the user's own tables or, without any, those of the folders.
 func (e *Env) Read(ctx context.Context, own []string) error {
 	for _, path := range own {
 		d, err := open(ctx, path, outcome.Options{})
@@ -93,7 +92,7 @@ func (e *Env) Read(ctx context.Context, own []string) error {
 	return nil
 }
 
-// open reads a table of the folder of data, or else the project's own copy.
+// open reads a table from the data folder, or else the repository's copy.
 func (e *Env) open(ctx context.Context, name string, o outcome.Options) (*Data, error) {
 	path := filepath.Join(e.Folders.Data, name)
 	if prompts := filepath.Join(e.Folders.Data, "zeroeval_queries.jsonl"); name == "zeroeval.csv" && exists(prompts) {
@@ -132,7 +131,7 @@ func open(ctx context.Context, path string, o outcome.Options) (*Data, error) {
 	return d, err
 }
 
-// withAnswers returns recorded calls as a table whose answers are the calls.
+// withAnswers converts recorded calls to a table whose answers are the calls.
 func withAnswers(raw []byte) ([]byte, error) {
 	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// families returns those of the named sets of which the table has every model, or else sets by
-// number of models.
+// families returns the named sets of models that the table has completely or, if there is none, sets by number of
+// models.
 func families(d *Data, names ...string) []modelSet {
 	var out []modelSet
 	for _, name := range names {
@@ -28,12 +28,12 @@ func families(d *Data, names ...string) []modelSet {
 	return out
 }
 
-// featurePage is a page about estimates from what a real run knows of queries and answers.
+// featurePage is a page about estimates from features that are available in use.
 type featurePage struct {
 	about    string
 	families []string
 	features []string
-	// hidesAnswers says that answers cannot be compared.
+	// hidesAnswers reports that answers cannot be compared.
 	hidesAnswers bool
 }
 
@@ -59,8 +59,7 @@ var (
 	}
 )
 
-// write compares the rows per model set, with a table per set that has a column for each
-// of the groups.
+// write compares the rows per model set, with a table per set that has a column for each of the groups.
 func (f *featurePage) write(ctx context.Context, e *Env, p *Page) error {
 	d, share := questions.data(e)[0], e.share(0.5)
 	table := *d.Table
@@ -88,8 +87,8 @@ func (f *featurePage) write(ctx context.Context, e *Env, p *Page) error {
 	return nil
 }
 
-// classification is the page about answers that can be compared, with another table of
-// model families if there are outcomes of MMLU-Pro.
+// classification writes the page about answers that can be compared, with another table of model families if there
+// are outcomes of MMLU-Pro.
 func classification(ctx context.Context, e *Env, p *Page) error {
 	if err := comparable.write(ctx, e, p); err != nil || len(e.Own) > 0 {
 		return err

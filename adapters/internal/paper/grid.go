@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// column is a study of a table, repeated over splits: of these models, or of all where
-// none is named. The runner sets the study's halves, resamples and seed.
+// column is a study of a table, repeated over splits, with the given models or, without any, with all. The runner
+// sets the study's halves, resamples and seed.
 type column struct {
 	head   string
 	table  *outcome.Table
@@ -23,7 +23,7 @@ type column struct {
 	study  eval.Study
 }
 
-// studySplits calls measure with the column's study for each of some splits.
+// studySplits calls measure with the column's study for each of splits random splits.
 func (e *Env) studySplits(col *column, share float64, splits int, measure func(s *eval.Study) error) error {
 	t := col.table
 	if col.models != nil {
@@ -48,7 +48,7 @@ func (e *Env) studySplits(col *column, share float64, splits int, measure func(s
 	return nil
 }
 
-// grid has the results of columns.
+// grid holds the results of columns.
 type grid struct {
 	heads []string
 	cells []*cell
@@ -76,7 +76,7 @@ func (e *Env) columns(ctx context.Context, page string, share float64, splits in
 	return g, nil
 }
 
-// groups measures a column on all test queries and on each group's.
+// groups measures a column on all test queries and on those of each group.
 func (e *Env) groups(ctx context.Context, page string, share float64, splits int, col column) (*grid, error) {
 	e.startingf("%s: %s", page, col.head)
 	whole, byGroup := &cell{}, map[string]*cell{}
@@ -101,7 +101,7 @@ func (e *Env) groups(ctx context.Context, page string, share float64, splits int
 	return g, nil
 }
 
-// table has a column for each cell and a row for each strategy.
+// table returns a table with a column for each cell and a row for each strategy.
 func (g *grid) table(corner string, text func(c *cell, row string) string) *eval.Table {
 	t := &eval.Table{Header: append([]string{corner}, g.heads...)}
 	for _, name := range eval.StrategyNames() {
@@ -117,8 +117,7 @@ func (g *grid) table(corner string, text func(c *cell, row string) string) *eval
 	return t
 }
 
-// aucs has the AUC in per cent, the best of each column in bold; gaps has the differences to
-// the reference.
+// aucs shows the AUC in per cent, the best of each column in bold; gaps shows the differences to the reference.
 func (g *grid) aucs() *eval.Table              { return g.table("AUC %", (*cell).text) }
 func (g *grid) gaps(corner string) *eval.Table { return g.table(corner, (*cell).gap) }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// judgedSizes are the numbers of models on SWE-bench beside all.
+// judgedSizes are the numbers of models on SWE-bench, besides all.
 var judgedSizes = []int{5, 10}
 
 func swebench(ctx context.Context, e *Env, p *Page) error {
@@ -149,7 +149,8 @@ func passesLeft(t *outcome.Table, model int, done []bool) (passes float64) {
 	return passes
 }
 
-// mostPasses orders models by the number of passes on all queries, or on those that are left.
+// mostPasses orders models by the number of passes on all queries or, with left, on those that the models before them
+// did not pass.
 func mostPasses(t *outcome.Table, left bool) []int {
 	var order []int
 	done := make([]bool, len(t.Queries))

@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// pacingShares are budgets as shares of the way from the cheapest point of the fitted curve to
-// the dearest; each order is drawn pacingStreams times.
+// pacingShares are budgets as shares of the way from the cheapest point of the fitted curve to the most expensive;
+// each order is drawn pacingStreams times.
 var pacingShares = []float64{0.1, 0.3, 0.6}
 
 const pacingStreams = 5
@@ -48,7 +48,7 @@ func inBlocks(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// inBursts stays with a group for 25 queries on average.
+// inBursts stays in a group for 25 queries on average.
 func inBursts(t *outcome.Table, rng *rand.Rand) []int {
 	left := rng.Perm(len(t.Queries))
 	rows := make([]int, 0, len(left))
@@ -63,7 +63,7 @@ func inBursts(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// drifting moves from group to group, with about half of the others mixed in.
+// drifting moves from group to group, with about half of the other groups' queries mixed in.
 func drifting(t *outcome.Table, rng *rand.Rand) []int {
 	rows := inBlocks(t, rng)
 	place := make([]float64, len(rows))
@@ -74,7 +74,7 @@ func drifting(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// dearestFirst sorts by the cost of all models together, which is not known in practice.
+// dearestFirst sorts by the cost of all models together, which is unknown in practice.
 func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 	rows := rng.Perm(len(t.Queries))
 	usd := make([]float64, len(rows))
@@ -87,7 +87,7 @@ func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// track is what the operating points of a pacer do on every query of a table.
+// track holds the results of a pacer's operating points on every query of a table.
 type track struct {
 	table         *outcome.Table
 	points        []fit.Point
@@ -126,7 +126,7 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 	return &track{test, pacer.Points(), samples[0].Cost, samples[0].Quality}, nil
 }
 
-// right is the quality at a cost on these queries, interpolated between operating points.
+// right returns the quality at a cost on these queries, interpolated between operating points.
 func (t *track) right(usd float64) float64 {
 	for i := range t.points[1:] {
 		low, high := stat.Mean(t.cost[i], nil), stat.Mean(t.cost[i+1], nil)
@@ -141,7 +141,7 @@ func (t *track) right(usd float64) float64 {
 	return stat.Mean(t.quality[len(t.quality)-1], nil)
 }
 
-// way is a way to spend a budget.
+// way is a method of spending a budget.
 type way struct {
 	name    string
 	over    float64
@@ -154,9 +154,9 @@ var ways = []way{
 	{"paced by group", fit.DefaultPace, true},
 }
 
-// losses are those of streams under budgets: how far the mean cost was from the budget,
-// relative to it, and by how much the quality was below that of the lambdas that spend, on the
-// same queries, the budget and what was spent.
+// losses holds, for streams under budgets, how far the mean cost was from the budget, relative to it, and how much
+// quality was lost compared with the lambda that spends, on the same queries, the budget (lost) or what was spent
+// (lostSpent).
 type losses struct{ off, lost, lostSpent []float64 }
 
 func (t *track) spend(o order, w way, seed uint64) (p losses, err error) {
@@ -191,8 +191,8 @@ func (t *track) spend(o order, w way, seed uint64) (p losses, err error) {
 	return p, nil
 }
 
-// pacing measures how budgets are held on the other half, in several orders: of two
-// sets of models on questions, and of the tables of agents.
+// pacing measures how well budgets are met on the other half, in several orders: for two sets of models on questions,
+// and for the tables of agents.
 func pacing(ctx context.Context, e *Env, p *Page) error {
 	splits := 4 * e.splits()
 	p.printf("An index is fitted to one half of a table and spends budgets on the other, the queries of which come in several orders: %d random halves, %d budgets (%v of the way from the cheapest point of the curve to the dearest), %d streams each. "+

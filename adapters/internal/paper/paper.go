@@ -12,26 +12,25 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
-// Env is what presets run on.
+// Env is the data and settings of presets.
 type Env struct {
-	// Verified are outcomes that a check judged (SWE-bench); Questions are outcomes
-	// with answers (ZeroEval); Own, when set, are the user's copies of the paper's
-	// data, which presets prefer.
+	// Verified holds outcomes judged by a check (SWE-bench); Questions holds outcomes with answers (ZeroEval).
 	Verified, Questions *Data
-	// Agents are runs of agents that a check judged, Verified among them.
+	// Agents holds runs of agents judged by a check, including Verified. Own, when not empty, holds the user's copies
+	// of the paper's data, which presets prefer.
 	Agents []*Data
 	Own    []*Data
-	// Folders are where the board looks for its tables.
+	// Folders are searched for the board's tables.
 	Folders Folders
-	// TrainShare overrides the preset's share of the train half; 0 leaves it.
+	// TrainShare overrides the preset's train share; 0 keeps it.
 	TrainShare float64
-	// Splits is how many random splits the small tables are averaged over, and how
-	// often times are measured; 0 means 5.
+	// Splits is how many random splits the small tables are averaged over, and how often times are measured; 0 means
+	// 5.
 	Splits int
-	// Bootstrap is the number of resamples; Seed decides splits, noise and resamples.
+	// Bootstrap is the number of resamples; Seed seeds splits, noise and resamples.
 	Bootstrap int
 	Seed      uint64
-	// Progress, when not nil, is told the label of each piece of work as it starts.
+	// Progress, when not nil, is called with the label of each piece of work as it starts.
 	Progress func(label string)
 }
 
@@ -55,7 +54,7 @@ func (e *Env) share(preset float64) float64 {
 	return preset
 }
 
-// Page is the result of a preset: text in Markdown with its figures.
+// Page is the result of a preset: Markdown text with figures.
 type Page struct {
 	Name, Title string
 	Body        strings.Builder
@@ -73,8 +72,7 @@ func (p *Page) figure(f *figure.Figure, caption string) {
 	p.printf("![%s](figures/%s.svg)\n\n", caption, f.Name)
 }
 
-// Write writes the page and its figures under dir, stamped with what they were made
-// from.
+// Write writes the page and its figures under dir, stamped with their inputs.
 func (p *Page) Write(dir, stamp string) error {
 	for _, f := range p.Figures {
 		if err := f.Save(filepath.Join(dir, "figures")); err != nil {
@@ -96,7 +94,7 @@ func IsCurrent(dir, name, stamp string) bool {
 
 func comment(stamp string) string { return "<!-- " + stamp + " -->" }
 
-// Stamp says what the pages of e are made from: data and settings.
+// Stamp describes the inputs of pages: data and settings.
 func (e *Env) Stamp() string {
 	var data []string
 	for i, d := range slices.Concat([]*Data{e.Verified, e.Questions}, e.Agents, e.Own) {
@@ -109,11 +107,11 @@ func (e *Env) Stamp() string {
 
 // Preset is one experiment.
 type Preset struct {
-	// Name is the word on the command line, Title what it is.
+	// Name is the name on the command line.
 	Name, Title string
-	// Apart says that it is no part of "all".
+	// Apart excludes the preset from "all".
 	Apart bool
-	// reads are the tables that it cannot do without.
+	// reads lists the tables that it requires.
 	reads []source
 	write func(ctx context.Context, e *Env, p *Page) error
 }
@@ -156,7 +154,7 @@ func Presets() []Preset {
 	}
 }
 
-// Find returns the preset of a name.
+// Find returns the preset with a name.
 func Find(name string) (Preset, error) {
 	presets := Presets()
 	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Name == name })
@@ -170,7 +168,7 @@ func Find(name string) (Preset, error) {
 	return presets[i], nil
 }
 
-// Check reports the table that the preset lacks.
+// Check returns an error for a missing table.
 func (p *Preset) Check(e *Env) error {
 	for _, s := range p.reads {
 		if len(s.data(e)) == 0 {

@@ -15,19 +15,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// promiseConfidence is the confidence with which promises are given.
+// promiseConfidence is the confidence of promises.
 const promiseConfidence = 0.95
 
 // promiseResult is the result of one promise on one split.
 type promiseResult struct {
 	promised, broken bool
-	// cost over that of the cheapest point of the same curve that keeps the floor on
-	// the test half.
+	// cost is relative to the cheapest point of the same curve that keeps the floor on the test half.
 	cost float64
 }
 
-// promises checks the promised qualities of fits on halves that they have not seen: of the
-// tables of agents, and of three models on questions without verdicts.
+// promises checks the promised qualities of fits on unseen halves: of the tables of agents, and of three models on
+// questions without verdicts.
 func promises(ctx context.Context, e *Env, p *Page) error {
 	splits := 20 * e.splits()
 	p.printf("`stepfall fit --min-quality`, `--as-good-as` and `--max-wrong` promise something of as many new queries as they have seen, with confidence %.2g. "+
@@ -47,7 +46,7 @@ func promises(ctx context.Context, e *Env, p *Page) error {
 	return e.eachData(p, append(judged, data...), func(d *Data) (*eval.Table, error) { return e.promiseTable(ctx, d.Table, splits) })
 }
 
-// promise is one row: the options of a fit, and how the test half judges it.
+// promise is one row: the options of a fit, and the check on the test half.
 type promise struct {
 	name    string
 	options func(train *outcome.Table) fit.Options
@@ -100,8 +99,8 @@ func promiseLine(name string, results []promiseResult) []string {
 	return line
 }
 
-// promiseRows are floors at the quality of the best single model of the train half,
-// less some points, and shares of wrong answers.
+// promiseRows returns floors a few points below the quality of the best single model of the train half, and bounds on
+// the share of wrong answers.
 func promiseRows(verified bool) []promise {
 	rows := []promise{
 		{"quality of the best model less 5 points", func(train *outcome.Table) fit.Options {
@@ -115,7 +114,7 @@ func promiseRows(verified bool) []promise {
 		{"at most 10 % of the answers served as good are wrong", func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: 0.1} }, checkServed},
 	}
 	if verified {
-		return rows[:2] // a check that is always right lets nothing wrong pass
+		return rows[:2] // an infallible check lets nothing wrong pass
 	}
 	return rows
 }
@@ -144,8 +143,8 @@ func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (promi
 	return promiseResult{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
 }
 
-// points returns the results of a profile on a table: first at the operating point of its
-// promise, then at the points of its curve that cost no more than a limit.
+// points returns the results of a profile on a table: first at the operating point of its promise, then at the points
+// of its curve that cost no more than limit.
 func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64) ([]eval.Point, error) {
 	beliefs, err := p.Estimator.On(t)
 	if err != nil {
@@ -182,7 +181,7 @@ func play(ctx context.Context, t *outcome.Table, player *eval.Player) ([]eval.Po
 	return out, nil
 }
 
-// checkServed counts the answers that are served as good, and those of them that are wrong.
+// checkServed counts the answers that are served as good, and the wrong ones among them.
 func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error) {
 	s, err := p.NewStrategy(test.Models)
 	if err != nil {

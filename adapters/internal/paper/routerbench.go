@@ -21,7 +21,7 @@ var rows = []string{
 	"cascade_route_scaled", "cascade_route_dependent", cascade.NameIndex, "oracle",
 }
 
-// publishedRows are rows with those of the published code beside them.
+// publishedRows are rows plus those of the published code.
 var publishedRows = append(slices.Clone(rows), "cascade_published", "cascade_best", "cascade_route_published")
 
 var levels = []string{"low", "medium", "high"}
@@ -32,8 +32,8 @@ type modelSet struct {
 	models []string
 }
 
-// sets returns sets of models of these sizes and of all models: the project's named sets if
-// the table has their models, or else models at even distances in the order of cost.
+// sets returns sets of models of these sizes, and of all models: the project's named sets if the table has their
+// models, or else models evenly spaced by cost.
 func sets(t *outcome.Table, sizes ...int) []modelSet {
 	var out []modelSet
 	for _, n := range sizes {
@@ -56,7 +56,7 @@ func sets(t *outcome.Table, sizes ...int) []modelSet {
 // paperSizes are the numbers of models of the paper's tables.
 var paperSizes = []int{3, 5, 11}
 
-// evenlyByCost returns n models at even distances in the order of mean cost.
+// evenlyByCost returns n models evenly spaced in the order of mean cost.
 func evenlyByCost(t *outcome.Table, n int) []string {
 	costs := t.MeanCosts()
 	sorted := slices.Clone(t.Models)
@@ -68,8 +68,7 @@ func evenlyByCost(t *outcome.Table, n int) []string {
 	return models
 }
 
-// simulate are the tables with simulated estimates and their train share: the user's
-// own, or questions.
+// simulate returns the tables for simulated estimates and their train share: the user's own, or questions.
 func (e *Env) simulate() ([]*Data, float64) {
 	if len(e.Own) > 0 {
 		return e.Own, e.share(0.05)
@@ -149,7 +148,7 @@ func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) er
 	return nil
 }
 
-// heatMaps show differences between the AUCs of two rows by noise.
+// heatMaps are the differences between the AUCs of two rows, by noise.
 var heatMaps = []struct{ key, title, caption, row, less string }{
 	{"routing", "cascade routing minus routing", "Cascade routing minus routing", cascade.NameCascadeRoute, cascade.NameRoute},
 	{"cascading", "cascade routing minus cascading", "Cascade routing minus cascading", cascade.NameCascadeRoute, cascade.NameCascade},
@@ -165,7 +164,7 @@ func heatmap(ctx context.Context, e *Env, p *Page) error {
 		"AUC points on %s, train share %.0f %%.\n\n", d, 100*share)
 	quick := *e
 	quick.Bootstrap = 0
-	// The noises before and after a model has run.
+	// Noise before and after a model has run.
 	antes, posts := []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
 	contestants := []string{cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex}
 	maps := make([][]*figure.HeatMap, len(heatMaps))

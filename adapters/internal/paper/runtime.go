@@ -80,8 +80,7 @@ func randomState(rng *rand.Rand, n int) *cascade.State {
 	return s
 }
 
-// time measures the mean time of a first decision over random states, and returns the
-// lowest of several rounds.
+// time returns the mean time of a first decision over random states, the lowest of several rounds.
 func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	const states, budget = 200, 10 * time.Millisecond
@@ -97,7 +96,7 @@ func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Du
 		}
 		strategies[i] = s
 	}
-	// The cascade's first decision is given; its second is the one to time.
+	// A cascade's first decision is trivial; its second is the one to time.
 	if v.name == cascade.NameCascade && n > 1 {
 		for _, s := range list {
 			s.Ran = []int{0}

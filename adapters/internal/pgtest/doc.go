@@ -1,3 +1,3 @@
-// Package pgtest starts a PostgreSQL of its own for tests: made by initdb, as an
-// ordinary user, on a socket in a folder of its own, gone with the test.
+// Package pgtest starts a private PostgreSQL for tests: initialised by initdb, running as an ordinary user, on a
+// socket in a folder of its own, and removed with the test.
 package pgtest

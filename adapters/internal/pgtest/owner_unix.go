@@ -14,7 +14,7 @@ import (
 // owner is the user that the server runs as, which must not be root.
 type owner struct{ credential *syscall.Credential }
 
-// ordinary returns the current user, or another one if that is root.
+// ordinary returns the current user, or an unprivileged one if that is root.
 func ordinary() (owner, error) {
 	if os.Getuid() != 0 {
 		return owner{}, nil

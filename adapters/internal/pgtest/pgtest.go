@@ -30,7 +30,7 @@ type Cluster struct {
 // Find returns the folder of the server's programs, or "".
 func Find() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
-		// A link may be the only one of the programs in its folder.
+		// A link can be the only program in its folder.
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path)
 		}
@@ -42,8 +42,8 @@ func Find() string {
 	return filepath.Dir(found[len(found)-1])
 }
 
-// Start starts a server, or skips the test where there is none. Options are
-// settings of the server, as "max_connections=20".
+// Start starts a server, or skips the test where PostgreSQL is not installed. Options are settings of the server,
+// such as "max_connections=20".
 func Start(t testing.TB, options ...string) *Cluster {
 	t.Helper()
 	bin := Find()
@@ -62,7 +62,7 @@ func Start(t testing.TB, options ...string) *Cluster {
 	return c
 }
 
-// New makes and starts a cluster.
+// New creates and starts a cluster.
 func New(bin string, options ...string) (*Cluster, error) {
 	as, err := ordinary()
 	if err != nil {
@@ -92,17 +92,17 @@ func New(bin string, options ...string) (*Cluster, error) {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// Dir is the folder of the server's socket.
+// Dir returns the folder of the server's socket.
 func (c *Cluster) Dir() string { return c.dir }
 
-// AdvanceClock has the server believe, from the next Up on, that it is so much later. It
-// reports whether it can: by libfaketime, where that is installed.
+// AdvanceClock advances the server's clock by d from the next Up on. It reports whether that is possible, which needs
+// libfaketime.
 func (c *Cluster) AdvanceClock(d time.Duration) bool {
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
 	if len(found) == 0 {
 		return false
 	}
-	// Pauses and time-outs go at their usual speed.
+	// Timeouts run at normal speed.
 	c.env = append(os.Environ(), "LD_PRELOAD="+found[0], fmt.Sprintf("FAKETIME=%+ds", int(d.Seconds())), "FAKETIME_DONT_FAKE_MONOTONIC=1")
 	return true
 }
@@ -113,7 +113,7 @@ func (c *Cluster) Up() error {
 	for _, o := range c.options {
 		args = append(args, "-c", o)
 	}
-	// The shell ends the server when the lifeline is cut, also by the death of the test.
+	// The shell stops the server when the lifeline is closed, which includes the death of the test.
 	script := `"$0" "$@" </dev/null & pid=$!; read -r _; kill -INT $pid 2>/dev/null; wait $pid`
 	cmd := c.as.command("sh", append([]string{"-c", script, filepath.Join(c.bin, "postgres")}, args...)...)
 	cmd.Dir = c.dir
@@ -143,7 +143,7 @@ func (c *Cluster) Up() error {
 	}
 }
 
-// Down stops the server: SIGINT as an operator does, SIGQUIT as in a crash.
+// Down stops the server: with SIGINT as an operator does, with SIGQUIT as in a crash.
 func (c *Cluster) Down(how syscall.Signal) error {
 	if c.server == nil {
 		return nil
@@ -154,7 +154,7 @@ func (c *Cluster) Down(how syscall.Signal) error {
 		}
 	}
 	c.lifeline.Close()
-	_ = c.server.Wait() // its exit code is that of a server that was told to end
+	_ = c.server.Wait() // the exit code of a stopped server
 	c.server = nil
 	return nil
 }
@@ -179,7 +179,7 @@ func (c *Cluster) URL(database string) string {
 	return "postgres:///" + database + "?" + url.Values{"host": {c.dir}, "user": {"stepfall"}}.Encode()
 }
 
-// Database makes an empty database and returns its address.
+// Database creates an empty database and returns its address.
 func (c *Cluster) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("db%d", c.made.Add(1))
@@ -191,7 +191,7 @@ func (c *Cluster) Database(t testing.TB) string {
 	return c.URL(name)
 }
 
-// Command makes a command that runs as the server does, in its folder.
+// Command returns a command that runs as the server's user, in its folder.
 func (c *Cluster) Command(name string, args ...string) *exec.Cmd {
 	cmd := c.as.command(name, args...)
 	cmd.Dir = c.dir

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Pooler starts PgBouncer, which gives each transaction another connection, before the
-// server, or skips the test where there is none. It returns what a database's address
-// has besides then.
+// Pooler starts PgBouncer in transaction mode in front of the server, or skips the test where it is not installed. It
+// returns what to append to a database's address.
 func (c *Cluster) Pooler(t testing.TB) string {
 	t.Helper()
 	bouncer, err := exec.LookPath("pgbouncer")

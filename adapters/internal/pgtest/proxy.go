@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP proxy before a server that can stop forwarding without closing anything.
+// Proxy is a TCP proxy in front of a server that can stop forwarding without closing connections.
 type Proxy struct {
 	net.Listener
 	network, address string
 	open             sync.RWMutex
 }
 
-// StartProxy starts a proxy before the server of a database's address, and returns the
-// address of that database behind it. The proxy ends with the test.
+// StartProxy starts a proxy in front of a database's server, and returns the database's address through it. The proxy
+// ends with the test.
 func StartProxy(t testing.TB, database string) (*Proxy, string) {
 	t.Helper()
 	address, err := url.Parse(database)
@@ -39,7 +39,7 @@ func StartProxy(t testing.TB, database string) (*Proxy, string) {
 // Hang stops forwarding until Resume.
 func (p *Proxy) Hang() { p.open.Lock() }
 
-// Resume forwards again, what came meanwhile first.
+// Resume forwards again, starting with what arrived meanwhile.
 func (p *Proxy) Resume() { p.open.Unlock() }
 
 func (p *Proxy) serve() {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Server is one that the tests of a package share: making one takes longer than most of
-// them. The first that asks for a database starts it, and TestMain calls [Server.Main].
+// Server is shared by the tests of a package, since starting one takes longer than most tests. The first Database
+// call starts it, and TestMain calls [Server.Main].
 type Server struct {
-	// Options are settings of the server, as "max_connections=20".
+	// Options are settings of the server, such as "max_connections=20".
 	Options []string
 
 	once    sync.Once
@@ -18,8 +18,7 @@ type Server struct {
 	err     error
 }
 
-// Database makes an empty database and returns its address, or skips the test where
-// there is no server.
+// Database creates an empty database and returns its address, or skips the test where PostgreSQL is not installed.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	bin := Find()
@@ -33,8 +32,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.cluster.Database(t)
 }
 
-// Main runs the tests of a package, stops the server where there is one, removes its data
-// and ends the program.
+// Main runs the tests of a package, stops the server if it was started, removes its data and exits.
 func (s *Server) Main(m *testing.M) {
 	code := m.Run()
 	if s.cluster != nil {

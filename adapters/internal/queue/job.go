@@ -11,16 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Kind is one kind of work.
+// Kind is one kind of job that a worker handles.
 type Kind struct {
-	// Parallel is how many jobs of the kind are done at once; 0 leaves the kind to
-	// other workers.
+	// Parallel bounds the running jobs of the kind; 0 leaves the kind to other workers.
 	Parallel int
-	// Poll is the interval at which an idle worker asks for jobs; 0 means 500 ms.
+	// Poll is the interval at which an idle worker polls for jobs; 0 means 500 ms.
 	Poll time.Duration
-	// Do does a job. An error means that it could not be done here and now: it is
-	// tried again, perhaps elsewhere. Its context ends when the worker stops, when
-	// nobody waits for the job any more, and when other workers may have taken it.
+	// Do handles a job. An error means that this attempt failed, and the job is retried, perhaps by another worker.
+	// ctx ends when the worker stops, when the job's run has ended, and when other workers may have taken the job.
 	Do func(ctx context.Context, j *Job) (Outcome, error)
 }
 
@@ -28,14 +26,14 @@ type Kind struct {
 type Outcome struct {
 	// Output is returned to the submitter, as JSON.
 	Output any
-	// Again makes a later run of the same id repeat the job.
+	// Again makes a later run with the same id repeat the job.
 	Again bool
 }
 
 // Job is one attempt at a ticket.
 type Job struct {
 	Run, Name string
-	// Worker is the name of the worker, Try the number of the attempt, from 1.
+	// Worker is the name of the worker; Try is the number of the attempt, from 1.
 	Worker string
 	Try    int
 
@@ -43,7 +41,7 @@ type Job struct {
 	args []byte
 }
 
-// Decode reads the ticket's arguments.
+// Decode unmarshals the ticket's arguments.
 func (j *Job) Decode(into any) error {
 	if err := json.Unmarshal(j.args, into); err != nil {
 		return fmt.Errorf("the arguments of job %s: %w", j.Name, err)
@@ -51,18 +49,17 @@ func (j *Job) Decode(into any) error {
 	return nil
 }
 
-// Record is a note of a job.
+// Record is data that a job has saved.
 type Record struct {
-	// N is its number in the database; later records need not have higher ones.
+	// N is the number in the database. It does not increase with time.
 	N int64
-	// Job is the ticket's name.
+	// Job is the name of the ticket.
 	Job, Worker string
 	Data        []byte
 	at          time.Time
 }
 
-// Record keeps data for the next attempt and for the submitter. It does so also when
-// ctx has ended: what was paid for is not lost.
+// Record saves data for later attempts and for the submitter, even when ctx has ended, so that paid work is not lost.
 func (j *Job) Record(ctx context.Context, data []byte) error {
 	return persist(ctx, func(ctx context.Context) error {
 		_, err := j.q.pool.Exec(ctx, "INSERT INTO stepfall_queue.records (run, job, worker, data) VALUES ($1, $2, $3, $4)", j.Run, j.Name, j.Worker, data)
@@ -70,7 +67,7 @@ func (j *Job) Record(ctx context.Context, data []byte) error {
 	})
 }
 
-// Records returns what all attempts at the job have recorded.
+// Records returns what all attempts at the job have saved.
 func (j *Job) Records(ctx context.Context) ([]Record, error) {
 	return j.q.records(ctx, "run = $1 AND job = $2", j.Run, j.Name)
 }
@@ -86,8 +83,8 @@ func (q *Queue) records(ctx context.Context, where string, args ...any) ([]Recor
 	})
 }
 
-// persist retries a write for up to 15 seconds, even after ctx has ended, so that a restart of
-// the database loses nothing. It does not retry violated constraints.
+// persist retries a write for up to 15 seconds, even after ctx has ended, so that a restart of the database loses
+// nothing. It does not retry constraint violations.
 func persist(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -102,7 +99,7 @@ func persist(ctx context.Context, write func(context.Context) error) error {
 	}
 }
 
-// pause waits for d; false means that ctx ended first.
+// pause waits for d, and reports false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -13,12 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// partSize is how much of a parcel is sent at once.
+// partSize is the size of one part of a parcel, in bytes.
 const partSize = 4 << 20
 
-// Send puts a parcel into the database for workers to fetch, unless it is there. The
-// name tells it from all others: by a hash of what it holds, or of what it is made of.
-// pack writes it.
+// Send stores a parcel in the database for workers to fetch, unless it is there already. name identifies its content,
+// for instance by a hash of it or of its sources. pack writes the content.
 func (q *Queue) Send(ctx context.Context, name string, pack func(io.Writer) error) error {
 	err := pgx.BeginFunc(ctx, q.pool, func(tx pgx.Tx) error {
 		w := &partWriter{ctx: ctx, tx: tx, name: name}
@@ -39,7 +38,7 @@ func (q *Queue) Send(ctx context.Context, name string, pack func(io.Writer) erro
 	return nil
 }
 
-// partWriter writes each piece as a part of a parcel.
+// partWriter stores each Write as a part of a parcel.
 type partWriter struct {
 	ctx   context.Context
 	tx    pgx.Tx
@@ -71,10 +70,9 @@ func (q *Queue) receive(ctx context.Context, name string, w io.Writer) error {
 	return nil
 }
 
-// Cache is a folder of fetched parcels. Workers of one user may share it. It is safe for
-// concurrent use.
+// Cache is a folder of fetched parcels. Several workers of one user can share it. It is safe for concurrent use.
 type Cache struct {
-	// Dir is the folder; it is made when it is not there.
+	// Dir is the folder; it is created when missing.
 	Dir string
 	q   *Queue
 }
@@ -82,11 +80,10 @@ type Cache struct {
 // Cache returns the cache in a folder.
 func (q *Queue) Cache(dir string) *Cache { return &Cache{Dir: dir, q: q} }
 
-// cacheAge is for how long what is fetched is kept after its last use.
+// cacheAge is how long an unused entry is kept.
 const cacheAge = 14 * 24 * time.Hour
 
-// Fetch returns the folder of a name, which fill makes when there is none. Nobody
-// writes to it afterwards.
+// Fetch returns the folder of a name, which fill creates when it is missing.
 func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) {
 	dir := filepath.Join(c.Dir, name)
 	now := time.Now()
@@ -107,32 +104,32 @@ func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) 
 	}
 	err = os.Rename(making, dir)
 	if _, missing := os.Stat(dir); missing == nil {
-		return dir, nil // perhaps another's, who was quicker
+		return dir, nil // possibly made by a faster process
 	}
 	return "", err
 }
 
-// sweep removes what was not used for long, unfinished folders of killed workers included.
+// sweep removes entries that have not been used for cacheAge, including unfinished ones of killed workers.
 func (c *Cache) sweep(now time.Time) {
 	entries, _ := os.ReadDir(c.Dir) // an unreadable folder fails where it is used
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > cacheAge {
-			_ = os.RemoveAll(filepath.Join(c.Dir, e.Name())) // it is tried again
+			_ = os.RemoveAll(filepath.Join(c.Dir, e.Name())) // retried by the next sweep
 		}
 	}
 }
 
-// Tree fetches a folder that was sent by [Queue.SendTree].
+// Tree fetches a folder that was sent with [Queue.SendTree].
 func (c *Cache) Tree(ctx context.Context, name string) (string, error) {
 	return c.Fetch(name, func(dir string) error {
 		r, w := io.Pipe()
-		go func() { _ = w.CloseWithError(c.q.receive(ctx, name, w)) }() // the reader has the error
+		go func() { _ = w.CloseWithError(c.q.receive(ctx, name, w)) }() // the reader gets the error
 		defer r.Close()
 		return unpack(r, dir)
 	})
 }
 
-// File fetches a parcel that is one file, into a folder.
+// File fetches a parcel into a new file at path.
 func (c *Cache) File(ctx context.Context, name, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -11,22 +11,20 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// Policy is a policy on its way to workers. Keys that it names are those of the
-// worker's environment.
+// Policy is a policy as sent to workers. Its env() references are resolved in the worker's environment.
 type Policy struct {
-	// Tree is the parcel with its files; empty for one of the library.
+	// Tree is the parcel with its files; empty for a library policy.
 	Tree string `json:"tree,omitempty"`
-	// Path is that of the policy within the tree.
+	// Path is the path of the policy within the tree.
 	Path string `json:"path"`
-	// Sets are what --set changes.
+	// Sets are the settings of --set.
 	Sets []string `json:"sets,omitempty"`
-	// WithoutProfile leaves the fit block out.
+	// WithoutProfile ignores the fit block.
 	WithoutProfile bool `json:"without_profile,omitempty"`
 }
 
-// SendPolicy sends a loaded policy: its files, its profile, and the files and folders
-// of its folder that the configuration of its plugins names. sets are those that it was
-// loaded with.
+// SendPolicy sends a loaded policy: its files, its profile, and the files and folders below its folder that the
+// configuration of its plugins names. sets are the settings that it was loaded with.
 func (q *Queue) SendPolicy(ctx context.Context, p *policies.Policy, sets ...string) (Policy, error) {
 	sent := Policy{Path: p.Path, Sets: sets, WithoutProfile: p.Fit == nil}
 	if strings.HasPrefix(p.Path, "library:") {
@@ -44,13 +42,13 @@ func (q *Queue) SendPolicy(ctx context.Context, p *policies.Policy, sets ...stri
 	}
 	sent.Path = filepath.ToSlash(paths[0])
 	if info, err := os.Stat(p.Path); err == nil && info.IsDir() {
-		paths = paths[1:] // its files are in the list, and others in the folder are none of it
+		paths = paths[1:] // its files are listed; others in the folder do not belong to it
 	}
 	sent.Tree, err = q.SendTree(ctx, root, paths...)
 	return sent, err
 }
 
-// commonFolder returns the folder that holds all files, and their paths in it.
+// commonFolder returns the deepest folder that contains all files, and their paths within it.
 func commonFolder(files []string) (root string, paths []string, err error) {
 	for i := range files {
 		if files[i], err = filepath.Abs(files[i]); err != nil {

@@ -2,7 +2,7 @@ package queue
 
 import (
 	"context"
-	_ "embed" // of the tables
+	_ "embed" // for tables
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,22 +21,22 @@ const schema = "stepfall_queue"
 //go:embed queue.sql
 var tables string
 
-// Queue is the jobs of one database. It is safe for concurrent use.
+// Queue is the job queue in one database. It is safe for concurrent use.
 type Queue struct {
 	pool   *pgxpool.Pool
-	client *river.Client[pgx.Tx] // to submit
+	client *river.Client[pgx.Tx] // for submitting
 	t      timing
 }
 
-// timing is how long things may take; all but the polls by the database's clock.
+// timing holds intervals and timeouts. Except for the polls they are measured by the database's clock.
 type timing struct {
-	beat   time.Duration // between a worker's signs of life, and a submitter's
-	fence  time.Duration // without the database, after which a worker cancels its jobs
-	lost   time.Duration // without a sign of life, after which a job is another worker's
-	orphan time.Duration // the same of a submitter
-	keep   time.Duration // how long what no run needs is kept
-	poll   time.Duration // between a submitter's looks at its jobs
-	// firstRetry is the pause before a failed job is tried again; it doubles.
+	beat   time.Duration // interval of heartbeats of workers and submitters
+	fence  time.Duration // time without the database after which a worker cancels its jobs
+	lost   time.Duration // time without heartbeats after which a worker's jobs are rescued
+	orphan time.Duration // time without heartbeats after which a submitter's jobs are cancelled
+	keep   time.Duration // retention of unused rows and parcels
+	poll   time.Duration // interval at which a submitter polls its jobs
+	// firstRetry is the delay before the first retry of a failed job; it doubles.
 	firstRetry time.Duration
 }
 
@@ -47,8 +47,8 @@ func defaultTiming() timing {
 	}
 }
 
-// Open makes the queue's tables where there are none, which many processes may do at
-// once, or brings them to this program's version. The pool stays the caller's.
+// Open creates or migrates the queue's tables, which is safe with concurrent processes. The caller keeps ownership of
+// pool.
 func Open(ctx context.Context, pool *pgxpool.Pool) (*Queue, error) {
 	if err := migrate(ctx, pool); err != nil {
 		return nil, fmt.Errorf("opening the queue: %w", err)
@@ -61,7 +61,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool) (*Queue, error) {
 }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	// The lock's transaction does nothing else: River's migrations want their own.
+	// The transaction holds only the lock: River's migrations need their own.
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7316055)"); err != nil {
 			return err
@@ -81,9 +81,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// Counts returns the number of unfinished jobs by state: available (they wait),
-// running, and retryable or scheduled (they are tried again later). States without jobs
-// are there, too.
+// Counts returns the number of unfinished jobs by state: available (waiting), running, and retryable or scheduled
+// (retried later). States without jobs are included.
 func (q *Queue) Counts(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{"available": 0, "running": 0, "retryable": 0, "scheduled": 0}
 	rows, err := q.pool.Query(ctx, "SELECT state::text, count(*) FROM stepfall_queue.river_job WHERE finalized_at IS NULL GROUP BY 1")
@@ -101,8 +100,7 @@ func (q *Queue) hasWorkers(ctx context.Context) (some bool, err error) {
 	return some, err
 }
 
-// Prune deletes the runs that nobody has waited for in that time, with the results of
-// their jobs and the parcels that nobody uses.
+// Prune deletes the runs without a submitter for longer than keep, with the results of their jobs and unused parcels.
 func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err error) {
 	tag, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE seen_at < now() - $1::interval", keep)
 	if err == nil {
@@ -111,7 +109,7 @@ func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err 
 	return tag.RowsAffected(), err
 }
 
-// sweep removes what no run needs any more.
+// sweep removes rows that no run needs any more.
 func (q *Queue) sweep(ctx context.Context) error {
 	var faults []error
 	for _, statement := range []string{

@@ -18,13 +18,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// RouterCache opens the policies of jobs for a worker, each once, and closes those that
-// were not used for ten minutes. It is safe for concurrent use.
+// RouterCache opens the policies of a worker's jobs, each once, and closes those that were not used for ten minutes.
+// It is safe for concurrent use.
 type RouterCache struct {
 	cache *Cache
 	o     router.Options
 
-	opening sync.Mutex // one policy is opened at a time; locked before mu
+	opening sync.Mutex // serialises opening; locked before mu
 	mu      sync.Mutex
 	open    map[string]*cachedRouter
 }
@@ -32,21 +32,21 @@ type RouterCache struct {
 type cachedRouter struct {
 	*router.Router
 	users int
-	left  time.Time // when the last user did
+	left  time.Time // when users became 0
 }
 
-// routerIdle is for how long a policy that nobody uses stays open.
+// routerIdle is how long an unused policy stays open.
 const routerIdle = 10 * time.Minute
 
-// NewRouterCache returns a cache. The options go to the routers as they are. The caller closes it.
+// NewRouterCache returns a cache whose routers get the options o. The caller closes it.
 func NewRouterCache(cache *Cache, o router.Options) *RouterCache {
 	o.Logger = cmp.Or(o.Logger, hclog.NewNullLogger())
 	return &RouterCache{cache: cache, o: o, open: map[string]*cachedRouter{}}
 }
 
-// Use returns the router of a policy, whose plugins run, and what to call after use.
-// purpose tells it from other uses of the same policy; change adapts the policy to the
-// purpose, and may be nil.
+// Use returns the router of a policy with started plugins, and a function that the caller must call after use.
+// purpose distinguishes it from other uses of the same policy; change, which can be nil, adapts the policy to the
+// purpose.
 func (c *RouterCache) Use(ctx context.Context, p Policy, purpose string, change func(*policies.Policy)) (*router.Router, func(), error) {
 	key := fmt.Sprintf("%q", []any{p, purpose})
 	r := c.acquire(key)
@@ -108,10 +108,10 @@ func (c *RouterCache) start(ctx context.Context, sent Policy, change func(*polic
 	if err != nil {
 		return nil, err
 	}
-	// Traces are in the store; the folder is nobody's to write to.
+	// Traces go to the store; the policy's folder must stay unchanged.
 	p.Trace.File, p.Trace.Database = "", ""
 	for i := range p.Plugins {
-		// Where it is on the submitter's machine says nothing about this one.
+		// A path on the submitter's machine may not exist here.
 		if _, err := os.Stat(p.Plugins[i].Path); err != nil {
 			p.Plugins[i].Path = ""
 		}
@@ -123,7 +123,7 @@ func (c *RouterCache) start(ctx context.Context, sent Policy, change func(*polic
 	if err != nil {
 		return nil, err
 	}
-	// A verifier at fault is found before a model is paid.
+	// Find a broken verifier before a model is paid.
 	if err := r.Start(ctx); err != nil {
 		r.Close()
 		return nil, err
@@ -131,7 +131,7 @@ func (c *RouterCache) start(ctx context.Context, sent Policy, change func(*polic
 	return r, nil
 }
 
-// Routers returns those that are open.
+// Routers returns the open routers.
 func (c *RouterCache) Routers() []*router.Router {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +142,7 @@ func (c *RouterCache) Routers() []*router.Router {
 	return list
 }
 
-// Redact returns text without the secrets of the policies that are open, and without
-// what looks like one.
+// Redact removes from text the secrets of the open policies and everything that looks like a secret.
 func (c *RouterCache) Redact(text string) string {
 	var secrets []string
 	for _, r := range c.Routers() {
@@ -152,7 +151,7 @@ func (c *RouterCache) Redact(text string) string {
 	return redact.New(secrets...).Text(text)
 }
 
-// Close closes all policies. Nobody uses them any more.
+// Close closes all policies. None may be in use.
 func (c *RouterCache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,20 +16,20 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// Ticket is a job to be done.
+// Ticket is a job to be submitted.
 type Ticket struct {
-	// Kind is who does it: one of a worker's kinds.
+	// Kind is one of a worker's kinds.
 	Kind string
-	// Name tells the job from the others of its run.
+	// Name identifies the job within its run.
 	Name string
-	// Args are the job's arguments, as JSON.
+	// Args are the arguments, encoded as JSON.
 	Args any
-	// Transient deletes the job when its result has arrived.
+	// Transient deletes the job when its result has been delivered.
 	Transient bool
 }
 
-// jobArgs are a ticket as River keeps it. The arguments are bytes, which a jsonb column
-// takes whatever they hold; so is the output.
+// jobArgs is a ticket in River's table. The arguments are bytes, since jsonb rejects some valid JSON; the same holds
+// for the output.
 type jobArgs struct {
 	Run  string `json:"run" river:"unique"`
 	Name string `json:"name" river:"unique"`
@@ -38,27 +38,27 @@ type jobArgs struct {
 
 func (jobArgs) Kind() string { return "stepfall" }
 
-// jobOutput is a result as River keeps it.
+// jobOutput is a result in River's table.
 type jobOutput struct {
 	Worker string `json:"worker"`
 	Data   []byte `json:"data"`
 	Again  bool   `json:"again,omitempty"`
 }
 
-// maxAttempts bounds how often a job is begun.
+// maxAttempts bounds the attempts at a job.
 const maxAttempts = 8
 
 // Done is the result of a job.
 type Done struct {
-	// Worker is who did it.
+	// Worker is the name of the worker that ran it.
 	Worker string
 	// Output is what the worker returned, as JSON.
 	Output json.RawMessage
-	// Recorded says that an earlier submitter of the same run had it done.
+	// Recorded reports that the result is from an earlier submission of the run.
 	Recorded bool
 }
 
-// Decode reads the output.
+// Decode unmarshals the output.
 func (d *Done) Decode(into any) error {
 	if err := json.Unmarshal(d.Output, into); err != nil {
 		return fmt.Errorf("what worker %s returned: %w", d.Worker, err)
@@ -66,7 +66,7 @@ func (d *Done) Decode(into any) error {
 	return nil
 }
 
-// FailedError says that a job was given up.
+// FailedError reports that all attempts at a job failed.
 type FailedError struct {
 	Name string
 	// Tries is the number of attempts, Last the error of the last one.
@@ -79,22 +79,21 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("job %s was given up after %d tries: %s", e.Name, e.Tries, e.Last)
 }
 
-// RunOptions configure a run; the zero value is sensible.
+// RunOptions configures a run. The zero value is usable.
 type RunOptions struct {
-	// OnRecord, when not nil, is called with each record of the run's jobs that is not in
-	// Known, one at a time, before Do returns the result of its job.
+	// OnRecord, when not nil, is called with each record of the run's jobs that is not in Known, one call at a time,
+	// and before Do returns the result of the job.
 	OnRecord func(Record)
-	// Known are the numbers of records that earlier submissions have received.
+	// Known holds the numbers of records that earlier submissions have received.
 	Known map[int64]bool
-	// Keep is how long the run and its results are kept after it was last waited for; 0
-	// means seven days, less than 0 for ever.
+	// Keep is the retention of the run and its results after the last heartbeat; 0 means seven days, a negative value
+	// for ever.
 	Keep time.Duration
-	// Warn, when not nil, is called with what a person who waits should know: no worker
-	// is there, or the database is away.
+	// Warn, when not nil, is called with warnings for the user: no worker is running, or the database is unavailable.
 	Warn func(string)
 }
 
-// Run is one submitter's jobs. It is safe for concurrent use.
+// Run is a submitter's set of jobs. It is safe for concurrent use.
 type Run struct {
 	q    *Queue
 	id   string
@@ -106,13 +105,13 @@ type Run struct {
 	waiting map[string]*waiter
 
 	records sync.Mutex          // serialises OnRecord
-	last    time.Time           // of the newest record
-	recent  map[int64]time.Time // records of the last ten seconds before it
+	last    time.Time           // time of the newest record
+	recent  map[int64]time.Time // records up to ten seconds older than last
 }
 
 type waiter struct {
 	t        Ticket
-	id       int64 // River's, once it has it
+	id       int64 // River's id of the job; 0 before it is submitted
 	restarts int
 	result   chan result
 }
@@ -122,7 +121,7 @@ type result struct {
 	err  error
 }
 
-// Begin begins a run, or goes on with one of that id. The caller closes it.
+// Begin starts a run, or resumes the one with that id. The caller closes it.
 func (q *Queue) Begin(ctx context.Context, id string, o RunOptions) (*Run, error) {
 	_, err := q.pool.Exec(ctx, `INSERT INTO stepfall_queue.runs (id, keep) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET seen_at = now(), ended = false, keep = excluded.keep`, id, max(0, cmp.Or(o.Keep, q.t.keep)))
@@ -139,9 +138,8 @@ func (q *Queue) Begin(ctx context.Context, id string, o RunOptions) (*Run, error
 	return r, nil
 }
 
-// Do has a job done and returns its result. A job of the same name that an earlier
-// submitter of the run has had done is not done again. When ctx ends the job goes on
-// until Close.
+// Do submits a job and waits for its result. A job with the same name that finished in an earlier submission of the
+// run is not repeated. When ctx ends, the job continues until Close.
 func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	w := &waiter{t: t, result: make(chan result, 1)}
 	r.mu.Lock()
@@ -188,7 +186,7 @@ func (r *Run) submit(ctx context.Context, w *waiter) (*Done, error) {
 			done.Recorded = true
 			return done, r.readRecords(ctx)
 		}
-		// It was cancelled, given up, or is to be repeated.
+		// The job was cancelled, discarded, or is to be repeated.
 		if _, err = r.q.client.JobDelete(ctx, job.ID); errors.Is(err, rivertype.ErrNotFound) {
 			err = nil
 		}
@@ -204,8 +202,8 @@ func decodeOutput(data []byte) (done *Done, again bool) {
 	return &Done{Worker: out.Worker, Output: out.Data}, out.Again
 }
 
-// Close ends the run: jobs that are not done are not begun any more, and those at work
-// end. Their results and records are kept for a run of the same id.
+// Close ends the run: waiting jobs do not start any more, and running ones are cancelled. Their results and records
+// are kept for a run with the same id.
 func (r *Run) Close(ctx context.Context) error {
 	r.stop()
 	<-r.over
@@ -223,7 +221,7 @@ func (r *Run) follow(ctx context.Context) {
 	wait, seen, away := r.q.t.poll, time.Time{}, false
 	for pause(ctx, wait) {
 		some, err := r.poll(ctx)
-		// Poll faster while results arrive: workers may wait for the next jobs.
+		// Poll faster while results arrive: workers may be waiting for the next jobs.
 		if wait = min(2*wait, r.q.t.poll); some {
 			wait = max(wait/4, r.q.t.poll/8)
 		}
@@ -244,7 +242,7 @@ func (r *Run) warn(text string) {
 	}
 }
 
-// waiters returns the waiters by River's number of their job.
+// waiters returns the waiters by River's id of their job.
 func (r *Run) waiters() map[int64]*waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +278,7 @@ func (r *Run) poll(ctx context.Context) (some bool, err error) {
 	}
 	ended, err := pgx.CollectRows(rows, pgx.RowToStructByPos[endedJob])
 	if err == nil {
-		err = r.readRecords(ctx) // those of the ended jobs are among them
+		err = r.readRecords(ctx) // includes all records of the ended jobs
 	}
 	if err != nil {
 		return false, err
@@ -289,7 +287,7 @@ func (r *Run) poll(ctx context.Context) (some bool, err error) {
 		w := waiters[job.ID]
 		done, _ := decodeOutput(job.Output)
 		if done == nil && job.State != "discarded" && w.restarts < 3 {
-			// It was cancelled while this submitter could not be heard.
+			// The job was cancelled while this submitter could not send heartbeats.
 			w.restarts++
 			if done, err = r.submit(ctx, w); err != nil {
 				return true, err
@@ -302,19 +300,19 @@ func (r *Run) poll(ctx context.Context) (some bool, err error) {
 		if done == nil {
 			got.err = &FailedError{Name: w.t.Name, Tries: job.Tries, Last: job.Last}
 		}
-		if w.t.Transient { // before the result is out, after which Close may end ctx
-			_, _ = r.q.client.JobDelete(ctx, job.ID) // else it goes with the run
+		if w.t.Transient { // before delivering: after that Close can end ctx
+			_, _ = r.q.client.JobDelete(ctx, job.ID) // else it is deleted with the run
 		}
 		select {
 		case w.result <- got:
-		default: // it has one
+		default: // already delivered
 		}
 	}
 	return len(ended) > 0, nil
 }
 
-// readRecords calls OnRecord with the records since the last call. A record may become visible
-// after one with a later time, by less than ten seconds.
+// readRecords calls OnRecord with the records since the last call. A record can become visible up to ten seconds
+// after one with a later time.
 func (r *Run) readRecords(ctx context.Context) error {
 	if r.o.OnRecord == nil {
 		return nil
@@ -335,7 +333,7 @@ func (r *Run) readRecords(ctx context.Context) error {
 	return err
 }
 
-// beat sends the submitter's heartbeat, and warns if jobs wait and no worker is there.
+// beat sends the submitter's heartbeat, and warns if jobs wait and no worker is running.
 func (r *Run) beat(ctx context.Context) error {
 	if _, err := r.q.pool.Exec(ctx, "UPDATE stepfall_queue.runs SET seen_at = now() WHERE id = $1", r.id); err != nil {
 		return err

@@ -17,9 +17,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// SendTree sends the files and folders at paths, which are below dir and relative to
-// it; without paths, all of dir. What is neither a file, a folder nor a link that
-// stays inside is left out. The name is what [Cache.Tree] fetches it by.
+// SendTree sends the files and folders at paths, which are below dir and relative to it; without paths, all of dir.
+// Only files, folders and links that stay inside are sent. [Cache.Tree] fetches them by the returned name.
 func (q *Queue) SendTree(ctx context.Context, dir string, paths ...string) (name string, err error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -32,7 +31,7 @@ func (q *Queue) SendTree(ctx context.Context, dir string, paths ...string) (name
 	return name, q.Send(ctx, name, func(w io.Writer) error { return pack(w, dir, paths) })
 }
 
-// pack writes an archive that is the same for the same contents, without times and owners.
+// pack writes a reproducible archive: the same for the same contents, without times and owners.
 func pack(w io.Writer, dir string, paths []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

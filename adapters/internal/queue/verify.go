@@ -10,10 +10,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// VerifyKind is the kind of work that judges answers.
+// VerifyKind is the kind of jobs that verify an answer.
 const VerifyKind = "verify"
 
-// verifyArgs are the arguments of a job that judges an answer.
+// verifyArgs are the arguments of a verification job.
 type verifyArgs struct {
 	Policy Policy `json:"policy"`
 	// Block is the name of the verifier's block.
@@ -21,21 +21,20 @@ type verifyArgs struct {
 	Query   *sdk.Query    `json:"query"`
 	Answer  *sdk.Answer   `json:"answer"`
 	Earlier []sdk.Attempt `json:"earlier,omitempty"`
-	// Tree is the parcel of the query's WorkDir.
+	// Tree is the parcel with the query's WorkDir.
 	Tree string `json:"tree,omitempty"`
 }
 
-// verifyResult is the output of such a job.
+// verifyResult is the output of a verification job.
 type verifyResult struct {
 	Verdict *sdk.Verdict `json:"verdict,omitempty"`
-	// Error is the verifier's own, and what it has cost all the same.
+	// Error is the verifier's own error, and USD its cost nevertheless.
 	Error string  `json:"error,omitempty"`
 	USD   float64 `json:"usd,omitempty"`
 }
 
-// Verifiers has the verifiers of a policy asked on workers, where their plugins are, in
-// place of this process's: it goes to [router.Options]. The work tree of a query is
-// sent along. The run bounds the jobs: when it is closed, they end.
+// Verifiers runs the verifiers of a policy on workers, where their plugins are, instead of in this process; it goes
+// to [router.Options]. The work tree of a query is sent along. Closing the run cancels the jobs.
 func (r *Run) Verifiers(p Policy) func(block string) sdk.Verifier {
 	var n atomic.Int64
 	return func(block string) sdk.Verifier {
@@ -63,7 +62,6 @@ func (r *Run) Verifiers(p Policy) func(block string) sdk.Verifier {
 	}
 }
 
-// paidError is the error of a verification that has cost something.
 type paidError struct {
 	error
 	usd float64
@@ -71,7 +69,7 @@ type paidError struct {
 
 func (e *paidError) SpentUSD() float64 { return e.usd }
 
-// Verify returns the work of judging answers, so many at once.
+// Verify returns the kind that verifies answers, parallel at once.
 func (c *RouterCache) Verify(parallel int) Kind {
 	return Kind{Parallel: parallel, Poll: c.cache.q.t.poll / 2, Do: c.verify}
 }

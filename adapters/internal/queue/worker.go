@@ -24,54 +24,53 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// WorkerOptions configure a worker.
+// WorkerOptions configures a worker.
 type WorkerOptions struct {
-	// Name is what results call the worker; the machine's name when empty. A suffix
-	// tells it from others of the name.
+	// Name is the worker's name in results; the host name when empty. A suffix makes it unique.
 	Name string
-	// Kinds are what it does, by name.
+	// Kinds are the jobs that it handles, by name.
 	Kinds map[string]Kind
-	// Grace is how long jobs may go on after the context has ended.
+	// Grace is how long jobs may continue after the context has ended.
 	Grace time.Duration
-	// Logger hears about jobs; nil is silence.
+	// Logger logs jobs; nil logs nothing.
 	Logger hclog.Logger
-	// Redact takes secrets out of a job's error before it is logged, kept in the queue
-	// and returned to the submitter. Nil takes out what looks like one.
+	// Redact removes secrets from a job's error before it is logged, stored in the queue and returned to the
+	// submitter. Nil removes what looks like a secret.
 	Redact func(string) string
-	// Ready, when not nil, is called with the worker's name when it begins to work.
+	// Ready, when not nil, is called with the worker's name when it is ready for jobs.
 	Ready func(name string)
 }
 
 var (
-	// errLost is the cause of the end of a job that another worker may have.
+	// errLost is the cancel cause of a job that another worker may have taken.
 	errLost = errors.New("the queue could not be reached, and others may have taken the job")
-	// ErrNotWaitedFor is the cause of the end of a job whose run has ended.
+	// ErrNotWaitedFor is the cancel cause of a job whose run has ended.
 	ErrNotWaitedFor = errors.New("nobody waits for the job any more")
 )
 
-// worker does River's jobs.
+// worker runs River's jobs.
 type worker struct {
 	river.WorkerDefaults[jobArgs]
 	q    *Queue
 	o    *WorkerOptions
 	name string
-	// ahead is how far the database's clock is ahead of this machine's, in nanoseconds.
+	// ahead is the lead of the database's clock over this machine's, in nanoseconds.
 	ahead atomic.Int64
 
 	mu   sync.Mutex
-	jobs map[int64]*runningJob // by River's number
+	jobs map[int64]*runningJob // by River's id
 }
 
 type runningJob struct{ cancel context.CancelCauseFunc }
 
-// Work does jobs until ctx ends, and then returns nil.
+// Work runs jobs until ctx ends, and then returns nil.
 func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	o.Logger = cmp.Or(o.Logger, hclog.NewNullLogger())
 	if o.Redact == nil {
 		o.Redact = redact.New().Text
 	}
 	if o.Name == "" {
-		o.Name, _ = os.Hostname() // its absence is a name, too
+		o.Name, _ = os.Hostname() // a default follows
 		o.Name = cmp.Or(o.Name, "worker")
 	}
 	w := &worker{q: q, o: &o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), rand.Text()[:6]), jobs: map[int64]*runningJob{}}
@@ -111,15 +110,15 @@ func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace+20*time.Second)
 	defer cancel()
-	err = client.Stop(ctx) // when the last job has returned
+	err = client.Stop(ctx) // returns when the last job has
 	end()
 	loop.Wait()
-	_, _ = q.pool.Exec(ctx, "DELETE FROM stepfall_queue.workers WHERE id = $1", w.name) // else its time runs out
+	_, _ = q.pool.Exec(ctx, "DELETE FROM stepfall_queue.workers WHERE id = $1", w.name) // else the row expires
 	return err
 }
 
-// keepAlive sends heartbeats until ctx ends. It cancels the jobs when the database has been out
-// of reach for so long that other workers may take them.
+// keepAlive sends heartbeats until ctx ends. It cancels the jobs when the database has been unreachable for so long
+// that other workers may take them.
 func (w *worker) keepAlive(ctx context.Context) {
 	last, swept := time.Now(), time.Time{}
 	for pause(ctx, w.q.t.beat) {
@@ -151,12 +150,12 @@ func (w *worker) cancelAll() {
 	}
 }
 
-// hasSubmitter is a condition of SQL on a job: its run has a submitter, who was last heard of
-// less than $1 ago.
+// hasSubmitter is an SQL condition on a job: its run has not ended, and its submitter's last heartbeat is less than
+// $1 ago.
 const hasSubmitter = "EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run' AND NOT r.ended AND r.seen_at > now() - $1::interval)"
 
-// beat sends a heartbeat of the worker and of each of its jobs, and cancels those that are
-// not the worker's any more or that nobody waits for.
+// beat sends a heartbeat for the worker and each of its jobs, and cancels those that it has lost or whose run has
+// ended.
 func (w *worker) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.q.t.fence/2)
 	defer cancel()
@@ -197,8 +196,8 @@ func (w *worker) beat(ctx context.Context) error {
 	return nil
 }
 
-// rescue makes the jobs of lost workers available to others, and those that are due for a
-// retry by the database's clock; River goes by that of a worker.
+// rescue makes the jobs of lost workers available again, and those that are due for a retry by the database's clock,
+// where River uses that of a worker.
 func (q *Queue) rescue(ctx context.Context) error {
 	_, err := q.pool.Exec(ctx, `UPDATE stepfall_queue.river_job SET
 		state = (CASE WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)::stepfall_queue.river_job_state,
@@ -212,14 +211,14 @@ func (q *Queue) rescue(ctx context.Context) error {
 	return err
 }
 
-// NextRetry returns a time of the database's clock.
+// NextRetry returns a time by the database's clock.
 func (w *worker) NextRetry(job *river.Job[jobArgs]) time.Time {
 	return time.Now().Add(time.Duration(w.ahead.Load()) + w.q.t.firstRetry<<min(max(job.Attempt-1, 0), 4))
 }
 
 func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 	if job.Output() != nil {
-		return nil // an earlier attempt got so far and was lost
+		return nil // an earlier attempt finished the job and was lost afterwards
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -266,7 +265,7 @@ func (w *worker) do(ctx context.Context, job *river.Job[jobArgs], log hclog.Logg
 	out, err := func() (out Outcome, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v", p) // River would keep it as it is
+				err = fmt.Errorf("panic: %v", p) // River would store it unredacted
 				log.Error("a job panicked", "stack", w.o.Redact(string(debug.Stack())))
 			}
 		}()

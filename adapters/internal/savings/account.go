@@ -13,53 +13,52 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Account adds up steps. It keeps sums only, so that its size does not depend on how many
-// steps it has seen. The zero value is ready to use; it is safe for concurrent use.
+// Account adds up steps. It keeps sums only, so its size hardly depends on the number of steps. The zero value is
+// ready to use; it is safe for concurrent use.
 type Account struct {
-	// Baseline, when not empty, is the model to compare with; set it before the first step.
-	// Otherwise it is the model that the steps expected to cost most.
+	// Baseline, when not empty, is the model to compare with; set it before the first step. Otherwise it is the model
+	// with the highest expected cost.
 	Baseline string
 
 	mu sync.Mutex
 	sums
-	// holdout is the policy beside runs that went the baseline's way.
+	// holdout compares the policy with the runs that used the baseline.
 	holdout holdout.Account
-	// runs has the runs that had a step or a verdict, with the last verdict on each.
+	// runs holds the runs with a step or a verdict, with the last verdict on each.
 	runs map[string]runVerdict
-	// shadowSteps are answers of shadowed steps, and of their shadows, that wait for the other.
+	// shadowSteps holds answers of shadowed steps, and of their shadows, that wait for their counterpart.
 	shadowSteps map[shadowKey]shadowAnswer
 	histories   histories
 }
 
 type runVerdict struct{ hasStep, hasVerdict, judged, passed bool }
 
-// maxRuns is how many runs an account knows.
+// maxRuns bounds the runs that an account remembers.
 const maxRuns = 100_000
 
-// sums are what an [Account] holds. Those of two accounts add up field by field.
+// sums is the state of an [Account]. Those of two accounts add up field by field.
 type sums struct {
 	steps, unanswered int
-	// read counts all of them, shadows and embeddings too.
+	// read counts all traces, including shadows and embeddings.
 	read int
-	// spent is all of it; of that, shadowed went to shadow runs.
+	// spent is the total, of which shadowed went to shadow runs.
 	spent, shadowed     float64
 	shadows, embeddings int
-	// Of what was spent, discarded went to answers that were not returned, and verdicts to
-	// judges.
+	// discarded was spent on answers that were not returned, and verdicts on judges.
 	discarded, verdicts float64
 	models              map[string]*modelSums
-	// judged are verdicts on answers that were returned, by verifier; guessed is the mean
-	// estimate of returned answers that have none.
+	// judged holds verdicts on returned answers by verifier; guessed is the mean estimate of returned answers without
+	// one.
 	judged  map[string]*verdicts
 	guessed mean
-	// recorded and baselineRecorded are qualities that a table of outcomes records.
+	// recorded and baselineRecorded are qualities from a table of outcomes.
 	recorded, baselineRecorded mean
-	// tabled says that Compare added steps, which know their baseline.
+	// tabled reports that Compare added steps, whose baseline is recorded.
 	tabled bool
 }
 
-// verdicts counts those of one verifier. erring counts those of known error rates; they add
-// the probability that the answer is right to right.
+// verdicts counts the verdicts of one verifier. erring counts those with known error rates, which add the probability
+// that the answer is right to right.
 type verdicts struct {
 	passed, failed, inconclusive, erring int
 	right                                float64
@@ -94,21 +93,21 @@ func (m *mean) add(x float64) { m.n, m.sum = m.n+1, m.sum+x }
 
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
-// modelSums are over the steps that could have been asked of one model.
+// modelSums adds up the steps in which one model could have been asked.
 type modelSums struct {
-	// believed has the expected costs of the model, quality the expected qualities.
+	// believed adds up the expected costs of the model, quality the expected qualities.
 	believed, quality mean
-	// ran counts the steps in which it ran, at the cost real; failed those without an answer
-	// of any model, estimated the others. spent is the cost of all of them.
+	// ran counts the steps in which it ran, at the total cost real; failed counts those without an answer from any
+	// model, estimated the rest. spent is the cost of all these steps.
 	ran, failed, estimated int
 	spent, real            float64
-	// Of real, cold was paid for prompts that would have been cached. unpriced counts the
-	// estimated steps without the model's prices, believedMissing their expected costs.
+	// cold is the part of real for prompts that would have been cached. unpriced counts the estimated steps without
+	// the model's prices, believedMissing adds up their expected costs.
 	cold, believedMissing float64
 	unpriced              int
-	// input and answers are the tokens of its own: of a prompt over what the step
-	// counted of it, and of an answer. cached is how many were cached, prompts what the
-	// prompts cost, and coldPrompts what they would have cost without a cache.
+	// input and answers compare its own tokens: those of a prompt with the step's count, and those of an answer.
+	// cached is the number of cached tokens, prompts the cost of the prompts, and coldPrompts what they would have
+	// cost without a cache.
 	input                ratio
 	answers              answers
 	cached               int
@@ -116,12 +115,12 @@ type modelSums struct {
 	references           map[string]*reference
 }
 
-// Record adds a step. It is a sink of traces.
+// Record adds a step. It implements [step.Sink].
 func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v, isReport := t.RunVerdict(); isReport { // it replaces the one on its run; an inconclusive one removes it
+	if v, isReport := t.RunVerdict(); isReport { // replaces an earlier verdict on the run; an inconclusive one removes it
 		quality, judged := v.Quality()
 		a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 	}
@@ -167,10 +166,10 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	said.answer(t)
 }
 
-// addShadow adds a shadow, and the token counts of its models.
+// addShadow adds a shadow run, and the token counts of its models.
 func (s *sums) addShadow(t *sdk.Trace) {
 	s.shadowed += t.CostUSD
-	if len(t.Calls) > 0 { // else it was left out, or needed none
+	if len(t.Calls) > 0 { // else it was skipped, or needed no call
 		s.shadows++
 	}
 	if len(t.Decisions) == 0 {
@@ -192,7 +191,7 @@ func (a *Account) note(t *sdk.Trace, v runVerdict) {
 	a.runs[unit] = a.runs[unit].with(v)
 }
 
-// makeRoom makes a map if there is none, and drops any entry of a full one.
+// makeRoom creates a map if it is nil, and drops arbitrary entries of a full one.
 func makeRoom[M ~map[K]V, K comparable, V any](m *M, most int) {
 	if *m == nil {
 		*m = M{}
@@ -214,15 +213,14 @@ func (v runVerdict) with(w runVerdict) runVerdict {
 	return v
 }
 
-// StoredTraces is a step of which a table of outcomes knows what the baseline does.
+// StoredTraces is a step for which a table of outcomes has the baseline's outcome.
 type StoredTraces struct {
 	SpentUSD, BaselineUSD    float64
 	Answered                 bool
 	Quality, BaselineQuality float64
 }
 
-// Compare adds a step of which the baseline's part is recorded; Baseline is set.
-// Qualities that are not known are NaN.
+// Compare adds a step with a recorded outcome of the baseline; Baseline must be set. Unknown qualities are NaN.
 func (a *Account) Compare(r StoredTraces) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,7 +244,7 @@ func (a *Account) Compare(r StoredTraces) {
 	m.real += r.BaselineUSD
 }
 
-// Add adds what another account holds.
+// Add adds the sums of another account.
 func (a *Account) Add(b *Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,7 +298,7 @@ func (m *modelSums) merge(o *modelSums) {
 
 func (s *sums) of(model string) *modelSums { return entry(&s.models, model) }
 
-// entry returns an entry of a map, which it makes if there is none.
+// entry returns an entry of a map, which it creates if it is missing.
 func entry[V any](m *map[string]*V, name string) *V {
 	if *m == nil {
 		*m = map[string]*V{}
@@ -339,7 +337,7 @@ func (s *sums) addWaste(t *sdk.Trace) {
 	s.verdicts += t.VerdictsUSD()
 }
 
-// ChosenCall returns the call whose answer was returned, nil where there is none.
+// ChosenCall returns the call whose answer was returned, or nil.
 func ChosenCall(t *sdk.Trace) *sdk.Call {
 	if t.Chosen == "" {
 		return nil
@@ -347,7 +345,7 @@ func ChosenCall(t *sdk.Trace) *sdk.Call {
 	return AnswerOf(t, t.Chosen)
 }
 
-// CostOf returns what a model's calls cost in a step, and whether it answered.
+// CostOf returns the cost of a model's calls in a step, and whether it answered.
 func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Model == model {
@@ -358,7 +356,7 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	return usd, answered
 }
 
-// add counts a step in which b was the model's belief.
+// add counts a step in which b is the belief about the model.
 func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
@@ -388,8 +386,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	}
 }
 
-// Candidates returns the models that steps could choose from, the cheapest first by
-// expected cost.
+// Candidates returns the models that steps could choose from, by expected cost.
 func (a *Account) Candidates() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// answers compares the answers of two models on the same steps: output counts all tokens
-// that are paid for, visible those that later prompts contain.
+// answers compares the answers of two models on the same steps: output counts all tokens that are paid for, visible
+// those that later prompts contain.
 type answers struct{ output, visible ratio }
 
 func (a *answers) add(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
@@ -22,19 +22,18 @@ func (a *answers) merge(o *answers) {
 	a.visible.merge(&o.visible)
 }
 
-// reference compares a model with another, from whose answers its missing ones are estimated.
+// reference compares a model with another one, from whose answers its missing ones are estimated.
 type reference struct {
-	// input compares the tokens that the two count in a prompt.
+	// input compares the two models' token counts of a prompt.
 	input ratio
-	// chosen are steps in which the strategy asked both, and same those of them with equal
-	// answers. In drawn ones the model was asked at random; each has the inverse of the
-	// probability as its weight.
+	// chosen covers steps in which the strategy asked both, and same those of them with equal answers. In drawn ones
+	// the model was asked at random, and each is weighted by the inverse of the probability.
 	chosen, same, drawn answers
-	// missing counts the steps without an answer of the model, and estimate adds up what it
-	// would have cost there with the other one's tokens.
+	// missing counts the steps without an answer of the model, and estimate adds up its cost there with the other
+	// model's tokens.
 	missing  int
 	estimate estimate
-	// expected compares how many tokens the two were expected to answer there.
+	// expected compares the expected answer lengths of the two models on those steps.
 	expected ratio
 }
 
@@ -66,10 +65,10 @@ func (r *reference) compareDrawn(group int, p *sdk.Price, own, other *sdk.Call, 
 	r.drawn.add(group, p, own, other, weight)
 }
 
-// estimate adds up what a model's calls would cost with the tokens of another's, in US
-// dollars: fees that do not depend on tokens, the prompt without and with what the other
-// had cached of it, and the answer; and how many tokens these are. The history is what of
-// the prompts of steps, also those that the model was asked in, were answers of the other.
+// estimate adds up what a model's calls would cost with the tokens of another's, in US dollars: fees that do not
+// depend on tokens, the prompt without the other's cache hits (cold) and with them (warm), and the answer. input and
+// answer are the numbers of tokens. The history is the part of prompts that consists of the other model's earlier
+// answers, also in steps in which the model itself was asked.
 type estimate struct {
 	fees, cold, warm, output float64
 	input, answer            float64
@@ -103,7 +102,7 @@ func (r *reference) expect(t *sdk.Trace, own *sdk.Belief, other string) {
 	}
 }
 
-// beliefOf returns what a step's first decision held of a model, or nil.
+// beliefOf returns the belief about a model at a step's first decision, or nil.
 func beliefOf(t *sdk.Trace, model string) *sdk.Belief {
 	models := t.Decisions[0].Models
 	if i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
@@ -118,7 +117,7 @@ func promptOf(u *sdk.Usage) sdk.Usage {
 
 func inputTokens(u *sdk.Usage) int { return u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens }
 
-// outputTokens converts reasoning tokens to output tokens by price.
+// outputTokens counts output tokens, with reasoning tokens converted by price.
 func outputTokens(p *sdk.Price, u *sdk.Usage) float64 {
 	weight := 1.0
 	if p.Output > 0 {
@@ -127,8 +126,8 @@ func outputTokens(p *sdk.Price, u *sdk.Usage) float64 {
 	return float64(u.OutputTokens) + weight*float64(u.ReasoningTokens)
 }
 
-// coldUSD is how much less a call's prompt would have cost with the share of another call's
-// that was cached. A model that is always asked finds the prompts of earlier steps cached.
+// coldUSD returns how much less a call's prompt would have cost with the share of cache hits of another call. A model
+// that is always asked finds the prompts of earlier steps cached.
 func coldUSD(p *sdk.Price, own, other *sdk.Usage) float64 {
 	total := inputTokens(own)
 	if total == 0 || inputTokens(other) == 0 {
@@ -155,15 +154,15 @@ func AnswerOf(t *sdk.Trace, model string) *sdk.Call {
 	return nil
 }
 
-// isMeasure reports whether a call shows how long its model's answers are: not if it was cut
-// off, its usage is estimated, or a check rejected it.
+// isMeasure reports whether a call is representative of the length of its model's answers: not if it was cut off, its
+// usage is estimated, or a check rejected it.
 func isMeasure(c *sdk.Call) bool {
 	isRejected := c.Verdict != nil && c.Verdict.Outcome == sdk.Failed && sdk.IsCheck(c.Verdict.Verifier)
 	return c.Error == "" && !c.Usage.Estimated && c.StopReason != sdk.StopReasonCancelled && !isRejected
 }
 
-// compare adds the tokens of a model that answered in a step, compared with the step's own
-// count of the prompt and with the other models.
+// compare adds the tokens of a model that answered in a step, compared with the step's own count of the prompt and
+// with the other models.
 func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	if !isMeasure(own) {
 		return
@@ -190,28 +189,27 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 
 func (m *modelSums) reference(other string) *reference { return entry(&m.references, other) }
 
-// enoughRuns is the number of steps with tokens of two models from which on one's are
-// estimated by the other's.
+// enoughRuns is the number of steps with tokens of two models that is needed to estimate one's from the other's.
 const enoughRuns = 5
 
-// selection is how far the mean of steps that were chosen may be from that of others, in
-// standard deviations of single steps: an assumption, as only drawn steps could show it.
+// selection is how far the mean of chosen steps may be from that of others, in standard deviations of single steps:
+// an assumption, as only drawn steps could show it.
 const selection = 0.15
 
 // factor converts tokens of one model to those of another.
 type factor struct {
-	// ratio is that of steps that both answered or, if other is not nil, of all steps of the
-	// one, with those of the other in other.
+	// ratio is the ratio over steps that both answered or, if other is not nil, over all steps of the one model,
+	// where other is that of the other model.
 	ratio, other *ratio
-	// drawn is the ratio of steps that were drawn, and weight its weight in [0, 1].
+	// drawn is the ratio over steps that were drawn, and weight its weight in [0, 1].
 	drawn  *ratio
 	weight float64
-	// bias is the possible bias of steps that were chosen, relative to the factor.
+	// bias is the possible bias of chosen steps, relative to the factor.
 	bias float64
 }
 
-// factorOf weighs drawn and chosen steps by their variances. chosen may be those of all that
-// had equal answers, which deviate less: the bias is that of all.
+// factorOf weighs drawn and chosen steps by their variances. chosen can be restricted to steps with equal answers,
+// which deviate less; the bias is that of all.
 func factorOf(chosen, all, other, drawn *ratio) factor {
 	f := factor{ratio: chosen, other: other, bias: selection * max(chosen.deviation(), all.deviation())}
 	variance := chosen.variance() + f.bias*f.bias
@@ -251,8 +249,7 @@ func (f *factor) main() *ratio {
 	return f.ratio
 }
 
-// stepVariance returns the variance of an amount that was estimated from x tokens, due to
-// single steps.
+// stepVariance returns the variance, due to single steps, of an amount that was estimated from x tokens.
 func (f *factor) stepVariance(usd, x float64) float64 {
 	r := f.main()
 	if f.other != nil {
@@ -261,12 +258,12 @@ func (f *factor) stepVariance(usd, x float64) float64 {
 	return usd * usd * r.residual() * r.all.x / x
 }
 
-// factors are those of prompts, of answers, and of the visible parts of answers.
+// factors holds the factors for prompts, answers, and the visible parts of answers.
 type factors struct{ input, output, visible factor }
 
-// factors returns the factors from another model to m, and whether they were measured: on
-// steps where both answered, preferably with equal answers, or else on the steps of each.
-// If m was hardly ever asked, its answers are as much longer as was expected.
+// factors returns the factors from another model to m, and whether they were measured: on steps where both answered,
+// preferably with equal answers, or else on the steps of each. If m was hardly ever asked, its answers are assumed to
+// be longer by the expected ratio.
 func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	if r := m.references[other]; r != nil {
 		chosen := &r.chosen
@@ -288,9 +285,8 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &m.answers.visible, &o.answers.visible, nil)}, true
 }
 
-// prompt returns the cost of the prompt in an estimate, and the part of it that is history. A
-// model that was seen to cache finds as much cached as the one that was asked or, if that one
-// does not cache, as it found itself in other steps.
+// prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model with cache hits
+// is assumed to have as many as the model that was asked or, if that one has none, as it had itself in other steps.
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	switch {
 	case m.cached == 0 || !(m.coldPrompts > 0):
@@ -308,15 +304,15 @@ type missingAnswers struct {
 	prompt, history float64
 }
 
-// cost returns what the model would have cost in place of the other, with factors without a
-// group of runs. Its own answers replace the other's in later prompts.
+// cost returns what the model would have cost in place of the other, with factors without a group of runs. Its own
+// answers replace the other's in later prompts.
 func (p *missingAnswers) cost(group int) float64 {
 	input := p.input.withoutGroup(group)
 	return p.e.fees + input*(p.prompt-p.history) + p.output.withoutGroup(group)*p.e.output + p.visible.withoutGroup(group)*p.history
 }
 
-// biasAndVariance returns the bias that chosen steps may have, and the variance of single
-// steps around what the factors expect.
+// biasAndVariance returns the possible bias of chosen steps, and the variance of single steps around the factors'
+// prediction.
 func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
 	output := p.output.withoutGroup(everyone) * p.e.output
 	bias = p.output.bias*output + p.visible.bias*p.visible.withoutGroup(everyone)*math.Abs(p.history)
@@ -329,11 +325,11 @@ func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
 	return bias, variance
 }
 
-// baselineCost is what always asking a model would have cost on some steps.
+// baselineCost is the cost of always asking one model on some steps.
 type baselineCost struct {
 	fixed   float64
 	missing []missingAnswers
-	// drawn says that all missing answers are estimated from steps that were drawn.
+	// drawn reports that all missing answers are estimated from steps that were drawn.
 	hasInterval, drawn bool
 }
 
@@ -365,9 +361,9 @@ func (c *baselineCost) usd(group int) float64 {
 	return usd
 }
 
-// twoStdErrors is half the width of an interval of two standard errors: those of the factors,
-// by a jackknife over groups of runs, those of single steps, and the bias that chosen
-// steps may have, all of it in one direction.
+// twoStdErrors returns half the width of an interval of two standard errors: those of the factors, by a jackknife
+// over groups of runs, those of single steps, and the possible bias of chosen steps, taken to have the same sign
+// everywhere.
 func (c *baselineCost) twoStdErrors() float64 {
 	if !c.hasInterval {
 		return 0
@@ -387,7 +383,7 @@ func (c *baselineCost) twoStdErrors() float64 {
 		byStep += output * output * p.output.main().variance()
 		freedom = min(freedom, float64(len(p.output.main().byGroup)-1))
 	}
-	// The variance of Student's distribution: that of few runs is not well known.
+	// The variance of Student's t distribution, since few runs do not determine the variance well.
 	student := max(freedom, 3) / max(freedom-2, 1)
 	return 2 * math.Sqrt(student*(max(byGroup, byStep)+single)+bias*bias)
 }

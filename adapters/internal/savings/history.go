@@ -5,16 +5,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// maxHistories is how many runs are kept. The next step of one that was dropped is taken for
-// its first.
+// maxHistories bounds the runs remembered. The next step of a dropped run counts as its first.
 const maxHistories = 10_000
 
-// histories are those of runs, by name.
+// histories holds the histories of runs, by name.
 type histories map[string]*history
 
 // history counts the answers in a run that its next prompt contains.
 type history struct {
-	// said has the tokens of each model's answers; those of last, the newest, are fresh.
+	// said holds the tokens of each model's answers; those of the newest one, by last, are fresh.
 	said  map[string]int
 	last  string
 	fresh int
@@ -22,9 +21,9 @@ type history struct {
 	prompt int
 }
 
-// begin returns the history of a step, nil if it has no run or conversation. A shorter prompt
-// starts a new history. One that has grown by less than half the last answer does not
-// contain it, as when a program asks single questions.
+// begin returns the history of a step, or nil if it has no run or session. A shorter prompt starts a new history. A
+// prompt that has grown by less than half the last answer does not contain it, as in a program that asks independent
+// questions.
 func (h *histories) begin(t *sdk.Trace) *history {
 	if t.Run == "" && t.Session == "" {
 		return nil
@@ -49,7 +48,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 	return own
 }
 
-// add adds to the model's references which part of the prompt were answers of the others.
+// add adds to the model's references the part of the prompt that consists of other models' answers.
 func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 	if h == nil || b.Price == nil || t.Chosen == "" {
 		return

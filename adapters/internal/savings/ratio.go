@@ -7,17 +7,17 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// groups is the number of parts into which runs are divided at random, for the delete-a-group
-// jackknife of Quenouille and Tukey, which needs only sums.
+// groups is the number of parts into which runs are randomly divided, for the delete-a-group jackknife of Quenouille
+// and Tukey, which needs only sums.
 const groups = 32
 
-// everyone leaves no group out.
+// everyone is passed to withoutGroup to leave out no group.
 const everyone = -1
 
-// groupOf returns the group of a step's run or, without one, of its conversation or of the
-// step itself. All steps of a run are in one group, as they resemble each other.
+// groupOf returns the group of a step's run or, without one, of its session or of the step itself. All steps of a run
+// are in one group, as they resemble each other.
 func groupOf(t *sdk.Trace) int {
-	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
 	for _, s := range [...]string{t.Tenant, cmp.Or(t.Run, t.Session, t.ID)} {
 		for i := range len(s) {
@@ -27,7 +27,7 @@ func groupOf(t *sdk.Trace) int {
 	return int((h ^ h>>32) % groups)
 }
 
-// sumPair is a sum of numbers y beside one of numbers x.
+// sumPair holds a sum of numbers y and one of numbers x.
 type sumPair struct{ y, x float64 }
 
 func (s *sumPair) add(o sumPair) { s.y, s.x = s.y+o.y, s.x+o.x }
@@ -37,7 +37,7 @@ type groupSum struct {
 	sumPair
 }
 
-// ratio compares numbers y with numbers x, as a ratio of their sums. Ratios add up.
+// ratio compares numbers y with numbers x, as a ratio of their sums. Ratios can be merged.
 type ratio struct {
 	n          int
 	all        sumPair
@@ -89,15 +89,14 @@ func (r *ratio) withoutGroup(group int) float64 {
 	if own := r.of(group); own != nil {
 		s.add(sumPair{-own.y, -own.x})
 	}
-	// All is in one group, but for rounding.
+	// Everything is in this group, up to rounding.
 	if s.y < 1e-9*r.all.y || s.x < 1e-9*r.all.x {
 		return r.all.y / r.all.x
 	}
 	return s.y / s.x
 }
 
-// deviation returns the standard deviation of single numbers y around what the ratio
-// expects, relative to their mean.
+// deviation returns the standard deviation of single numbers y around the ratio's prediction, relative to their mean.
 func (r *ratio) deviation() float64 {
 	if !r.isKnown() {
 		return 0
@@ -107,7 +106,7 @@ func (r *ratio) deviation() float64 {
 	return math.Sqrt(residual*float64(r.n)) / r.all.y
 }
 
-// variance returns the variance of the estimate of the ratio, relative to it.
+// variance returns the relative variance of the estimated ratio.
 func (r *ratio) variance() float64 {
 	if !r.isKnown() {
 		return 0
@@ -115,8 +114,8 @@ func (r *ratio) variance() float64 {
 	return r.residual() * float64(r.n) / max(1, float64(r.n-1))
 }
 
-// residual returns the variance of the sum of the numbers y around what the ratio expects,
-// relative to the sum: that by group or by number, whichever is larger.
+// residual returns the variance of the sum of the numbers y around the ratio's prediction, relative to the sum: by
+// group or by number, whichever is larger.
 func (r *ratio) residual() (sum float64) {
 	if !r.isKnown() {
 		return 0

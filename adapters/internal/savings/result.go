@@ -14,70 +14,68 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Result is what an [Account] comes to.
+// Result is the balance of an [Account].
 type Result struct {
-	// Steps were asked, of which Unanswered got no answer. Shadow runs and embeddings are
-	// no steps.
+	// Steps is the number of steps, of which Unanswered got no answer. Shadow runs and embeddings do not count as
+	// steps.
 	Steps      int `json:"steps"`
 	Unanswered int `json:"unanswered"`
-	// Read counts the traces of steps: also of embeddings, and of shadows with or without a call.
+	// Read counts the traces: steps, embeddings, and shadows with or without a call.
 	Read int `json:"-"`
-	// Embeddings are calls that made embeddings.
+	// Embeddings counts embedding calls.
 	Embeddings int `json:"embeddings,omitempty"`
-	// SpentUSD is everything, ShadowUSD what of it went to Shadows runs of the mode shadow.
+	// SpentUSD is the total; ShadowUSD is the part that went to Shadows runs of the mode shadow.
 	SpentUSD  float64 `json:"spent_usd"`
 	ShadowUSD float64 `json:"shadow_usd,omitempty"`
 	Shadows   int     `json:"shadow_runs,omitempty"`
-	// Baseline is the model that is compared with, "" where there is none.
+	// Baseline is the model to compare with, or "".
 	Baseline string `json:"baseline,omitempty"`
-	// Compared are the steps that could have been asked of it, and ComparedUSD is what they
-	// and the shadow runs cost.
+	// Compared counts the steps that could have been asked of the baseline; ComparedUSD is the cost of these and of
+	// the shadow runs.
 	Compared    int     `json:"compared,omitempty"`
 	ComparedUSD float64 `json:"compared_usd,omitempty"`
-	// BaselineUSD is what always asking it would have cost on those: measured on Measured
-	// of them, and estimated on Estimated.
+	// BaselineUSD is what always asking the baseline would have cost on those steps: measured on Measured of them,
+	// and estimated on Estimated.
 	BaselineUSD float64 `json:"baseline_usd,omitempty"`
 	Measured    int     `json:"measured,omitempty"`
 	Estimated   int     `json:"estimated,omitempty"`
-	// TwoStdErrorsUSD is the half width of the interval of BaselineUSD and of SavedUSD. It
-	// means nothing where HasInterval is false: too few steps asked the baseline.
+	// TwoStdErrorsUSD is the half width of the interval of BaselineUSD and of SavedUSD. It is meaningless where
+	// HasInterval is false: too few steps asked the baseline.
 	TwoStdErrorsUSD float64 `json:"two_std_errors_usd,omitempty"`
 	HasInterval     bool    `json:"has_interval,omitempty"`
-	// Drawn says that what is estimated is estimated by steps in which chance asked the
-	// baseline. Otherwise they are not a fair sample, and the interval allows for that.
+	// Drawn reports that the estimate rests on steps in which the baseline was asked at random. Otherwise they are
+	// not a fair sample, and the interval allows for that.
 	Drawn    bool    `json:"drawn,omitempty"`
 	SavedUSD float64 `json:"saved_usd"`
-	// Quality is that of the answers that were returned, BaselineQuality what the baseline's
-	// would be.
+	// Quality is the quality of the returned answers, BaselineQuality what the baseline's would be.
 	Quality         Quality `json:"quality"`
 	BaselineQuality Quality `json:"baseline_quality,omitzero"`
-	// Runs is the share of runs that were right, of those on which a verdict was reported.
+	// Runs is the share of successful runs among those with a reported verdict.
 	Runs Quality `json:"runs,omitzero"`
-	// DiscardedUSD of what was spent went to answers that were not returned, and VerdictsUSD
-	// to judges.
+	// DiscardedUSD is the part of the spend that went to answers that were not returned, VerdictsUSD the part that
+	// went to judges.
 	DiscardedUSD float64 `json:"discarded_usd,omitempty"`
 	VerdictsUSD  float64 `json:"verdicts_usd,omitempty"`
-	// Holdout is measured: the policy beside runs that went the baseline's way; nil where
-	// there are none.
+	// Holdout is the measured comparison with runs that used the baseline; nil without a holdout.
 	Holdout *holdout.Comparison `json:"holdout,omitempty"`
 }
 
-// Quality is how good answers are, in [0, 1]: measured, or guessed.
+// Quality is the quality of answers, in [0, 1]: measured, or guessed.
 type Quality struct {
 	Mean float64 `json:"mean"`
-	// N answers were judged, or guessed at.
+	// N is the number of answers that were judged, or guessed at.
 	N int `json:"n"`
-	// Low and High are two standard errors round a measured mean (Wilson).
+	// Low and High are two standard errors around a measured mean (Wilson).
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
-	// By names the verifiers that measured it; none means that it is guessed.
+	// By names the verifiers that measured it; if empty, it is guessed.
 	By []string `json:"measured_by,omitempty"`
-	// Passed is the share of answers that passed, where some who judge them are known to err:
-	// Mean is then what is believed of the answers after their verdicts. 0 elsewhere.
+	// Passed is the share of answers that passed, where some of the judges have known error rates: Mean is then the
+	// posterior given the verdicts. 0 otherwise.
 	Passed float64 `json:"passed,omitempty"`
-	// Unjudged is the number of further answers whose verdicts were not bought, or said nothing,
-	// and Overall the mean of all: measured where they were judged, as believed elsewhere.
-	// A strategy that buys verdicts leaves out the answers that it has nothing better for.
+	// Unjudged is the number of further answers whose verdict was not bought or was inconclusive, and Overall the
+	// mean of all: measured for the judged ones, estimated for the others. A strategy that buys verdicts leaves
+	// unjudged the answers to which it has no better alternative.
 	Unjudged int     `json:"unjudged,omitempty"`
 	Overall  float64 `json:"overall,omitempty"`
 }
@@ -85,13 +83,11 @@ type Quality struct {
 // IsMeasured reports whether quality was measured rather than guessed.
 func (q *Quality) IsMeasured() bool { return len(q.By) > 0 }
 
-// Result returns what the steps so far come to.
+// Result returns the balance of the steps so far.
 func (a *Account) Result() Result { return a.Beside(a.Baseline) }
 
-// Beside is Result with another baseline; "" is the model that was expected to cost most.
-//
-// What a holdout of runs measures is beside it, and does not depend on the baseline that
-// is asked for.
+// Beside is Result with another baseline; "" is the model with the highest expected cost. The comparison with a
+// holdout does not depend on the baseline.
 func (a *Account) Beside(baseline string) (r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,8 +127,7 @@ func (r *Result) round() {
 	}
 }
 
-// BaselineCost returns what the baseline would have cost in one of the steps, and whether
-// that is known or estimated at all.
+// BaselineCost returns the baseline's cost in one of the steps, and whether that is known or can be estimated.
 func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	if t.Mode == middleware.ShadowAlternative || !sdk.HasChoice(t.Mode) || len(t.Decisions) == 0 {
 		return 0, false
@@ -148,7 +143,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 
-// qualityOfRuns is the share of runs that passed, of those with a step and a verdict.
+// qualityOfRuns returns the share of passed runs among those with a step and a verdict.
 func (a *Account) qualityOfRuns() Quality {
 	var ends mean
 	for _, v := range a.runs {
@@ -163,7 +158,7 @@ func (a *Account) qualityOfRuns() Quality {
 	return ends.quality("reported verdicts")
 }
 
-// quality is the measured quality or, if nothing measured it, the expected one.
+// quality returns the measured quality or, if nothing measured it, the estimated one.
 func (s *sums) quality() Quality {
 	if q := s.recorded.quality("recorded outcomes"); q.N > 0 {
 		return q
@@ -197,8 +192,8 @@ func (s *sums) quality() Quality {
 	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
 }
 
-// measureQuality reports whether the verdicts measure quality: not if the verifier only finds
-// faults or is always inconclusive.
+// measureQuality reports whether the verdicts measure quality: not if the verifier only finds faults or is always
+// inconclusive.
 func (v *verdicts) measureQuality() bool {
 	return v.passed > 0 || v.failed > 0 && v.inconclusive == 0
 }
@@ -220,7 +215,7 @@ func (m *mean) quality(by ...string) Quality {
 	return q
 }
 
-// Wilson returns the interval of two standard errors round a share of n.
+// Wilson returns the Wilson interval of two standard errors around a share of n.
 func Wilson(share, n float64) (low, high float64) {
 	if n == 0 {
 		return 0, 1
@@ -231,7 +226,7 @@ func Wilson(share, n float64) (low, high float64) {
 	return max(0, centre-half), min(1, centre+half)
 }
 
-// Share is what is saved of the baseline's cost.
+// Share returns the saving as a share of the baseline's cost.
 func (r *Result) Share() float64 {
 	if r.BaselineUSD == 0 {
 		return 0
@@ -239,7 +234,7 @@ func (r *Result) Share() float64 {
 	return r.SavedUSD / r.BaselineUSD
 }
 
-// ShareTwoStdErrors is the half width of the interval of Share.
+// ShareTwoStdErrors returns the half width of the interval of Share.
 func (r *Result) ShareTwoStdErrors() float64 {
 	if r.BaselineUSD == 0 {
 		return 0
@@ -251,8 +246,8 @@ func (r *Result) ShareTwoStdErrors() float64 {
 // them for an interval.
 func (r *Result) IsMeasured() bool { return r.Baseline != "" && r.HasInterval }
 
-// String says in two sentences what the steps cost beside always asking the baseline, and
-// how good the answers were. It is empty where there were no steps.
+// String describes in two sentences the cost compared with always asking the baseline, and the quality. It is empty
+// without steps.
 func (r *Result) String() string {
 	if r.Steps == 0 && r.Shadows == 0 {
 		return ""
@@ -274,16 +269,14 @@ func (r *Result) String() string {
 	return text
 }
 
-// excess is by how much more than the baseline is worth a warning, and excessSteps from how
-// many steps on.
+// excess is the factor over the baseline's cost that is worth a warning, from excessSteps steps on.
 const (
 	excess      = 1.05
 	excessSteps = 20
 )
 
-// Excess says that more was spent than always asking the baseline would have cost, and on
-// what; it is empty unless that is by more than 5 %, and beyond what is uncertain about it.
-// What shadow runs cost was asked for, and is no reason for a warning.
+// Excess returns a warning that more was spent than always asking the baseline would have cost, and on what. It is
+// empty unless the excess is above 5 % and significant. Shadow runs are requested and do not count.
 func (r *Result) Excess() string {
 	over := -r.SavedUSD - r.ShadowUSD
 	if r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD-r.ShadowUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
@@ -339,8 +332,7 @@ func (r *Result) comparison() string {
 		name, r.BaselineUSD, on, word, by, interval, share, missing, r.Basis(), r.explainMissing(of))
 }
 
-// Basis says on how many steps the baseline's cost is measured, and by what it is estimated
-// on the others.
+// Basis describes on how many steps the baseline's cost is measured, and how it is estimated on the others.
 func (r *Result) Basis() string {
 	switch {
 	case r.Compared == 1 && r.Estimated == 1:
@@ -381,7 +373,7 @@ func (r *Result) qualities() string {
 	return text + "."
 }
 
-// String says the mean and what it rests on.
+// String describes the mean and its basis.
 func (q *Quality) String() string {
 	switch {
 	case q.N == 0:

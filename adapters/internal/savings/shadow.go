@@ -5,11 +5,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// maxShadows is how many steps and shadows may wait for the trace of the other: more than
-// can run at once.
+// maxShadows bounds the steps and shadows that wait for their counterpart: more than can run at once.
 const maxShadows = 2000
 
-// shadowKey names one of the two traces of a shadowed step.
+// shadowKey identifies one of the two traces of a shadowed step.
 type shadowKey struct {
 	tenant, query string
 	isShadow      bool
@@ -21,9 +20,9 @@ type shadowAnswer struct {
 	price *sdk.Price
 }
 
-// joinShadow compares the answer of a step in the mode shadow with that of its shadow, once
-// both are known. Steps get a shadow at random; those whose shadow does not end with the
-// baseline are of the kind in which the baseline's answer is missing later.
+// joinShadow compares the answer of a step in the mode shadow with that of its shadow, once both are known. Steps get
+// a shadow at random; those whose shadow does not end with the baseline are of the kind in which the baseline's
+// answer is missing later.
 func (a *Account) joinShadow(t *sdk.Trace) {
 	key := shadowKey{t.Tenant, t.QueryID, t.Mode == middleware.ShadowAlternative}
 	c := ChosenCall(t)

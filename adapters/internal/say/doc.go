@@ -1,2 +1,2 @@
-// Package say holds the words in which the command and the viewer say the same.
+// Package say holds the wording that the command and the pages share.
 package say

@@ -9,11 +9,11 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Verdicts stands among models for what steps spent beside their calls: on verifiers and estimators
-// that ask models of their own.
+// Verdicts is listed among models for spend of steps outside their calls: on verifiers and estimators that ask models
+// of their own.
 const Verdicts = "(verdicts)"
 
-// Because says in words why a step ended.
+// Because explains why a step ended.
 func Because(s sdk.StopReason) string {
 	switch s {
 	case sdk.StopNotWorth:
@@ -34,8 +34,8 @@ func Because(s sdk.StopReason) string {
 	return string(s)
 }
 
-// Plain makes a text of others safe to look at: characters that turn the direction
-// of writing, that cannot be seen or that are no text stand as their code points.
+// Plain makes untrusted text safe to display: it replaces invisible characters, direction overrides and invalid bytes
+// by their code points.
 func Plain(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	clean := true
@@ -59,8 +59,8 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// isHidden reports whether a character is not plain text. Line breaks, tabs and the joiners
-// that scripts and emoji need are.
+// isHidden reports whether a character must not be displayed as it is. Line breaks, tabs and the joiners that scripts
+// and emoji need are allowed.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200c', '\u200d':
@@ -71,10 +71,10 @@ func isHidden(r rune) bool {
 	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
 }
 
-// Count writes a number with its noun, in the plural where it is not one.
+// Count formats a number with its noun, in the plural unless it is one.
 func Count(n int64, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun)) }
 
-// Plural returns the noun for a number of things.
+// Plural returns the form of noun for n.
 func Plural(n int64, noun string) string {
 	if n == 1 {
 		return noun
@@ -85,10 +85,10 @@ func Plural(n int64, noun string) string {
 	return noun + "s"
 }
 
-// longestName bounds the name of a model in a sentence, in letters.
+// longestName bounds the name of a model in a sentence, in runes.
 const longestName = 160
 
-// Short returns a name as a sentence can hold it.
+// Short truncates a name for use in a sentence.
 func Short(name string) string {
 	if letters := []rune(name); len(letters) > longestName {
 		return string(letters[:longestName]) + "…"

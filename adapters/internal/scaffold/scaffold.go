@@ -20,25 +20,24 @@ import (
 //go:embed go python
 var templates embed.FS
 
-// Options say what to write.
+// Options configures a new project.
 type Options struct {
-	// Name of the plugin, its program and its folder: "verifier-length".
+	// Name is the name of the plugin, its program and its folder, such as "verifier-length".
 	Name string
 	// Lang is go or python.
 	Lang string
-	// Role is verifier or quality-estimator; empty means what the name begins with.
+	// Role is verifier or quality-estimator; if empty, the prefix of Name decides.
 	Role string
-	// Dir is the folder to make; empty means Name.
+	// Dir is the folder to create; empty means Name.
 	Dir string
-	// Python is the interpreter of a Python project; empty means that of the PATH.
+	// Python is the interpreter of a Python project; empty means the one in PATH.
 	Python string
-	// Source is a clone of stepfall that a Go project builds against; empty means
-	// the published module.
+	// Source is a clone of stepfall that a Go project builds against; empty means the published module.
 	Source string
 }
 
-// FindPython returns an interpreter that has what plugins need, for Options.Python:
-// "" is that of the PATH. ok is false when there is none.
+// FindPython returns an interpreter with the modules that plugins need, for Options.Python; "" is the one in PATH. ok
+// is false when there is none.
 func FindPython() (python string, ok bool) {
 	for path, option := range map[string]string{"python3": "", "/usr/bin/python3": "/usr/bin/python3"} {
 		if exec.Command(path, "-c", "import grpc, google.protobuf, cryptography").Run() == nil && (!ok || option == "") {
@@ -52,8 +51,7 @@ var validName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
 const module = "github.com/stepfall/stepfall"
 
-// Write writes the project and returns the names of its files. It refuses a
-// folder that exists and is not empty.
+// Write writes the project and returns the names of its files. It refuses an existing folder that is not empty.
 func Write(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -115,7 +113,7 @@ type project struct {
 	Verifier                    bool
 }
 
-// render renders a template, or returns the file if it is none.
+// render renders a template, or returns a file that is not a template unchanged.
 func (p *project) render(path string) (name string, text []byte, err error) {
 	if text, err = templates.ReadFile(path); err != nil {
 		return "", nil, err
@@ -186,7 +184,7 @@ func quoteModPath(path string) string {
 	return path
 }
 
-// FindSource returns the clone of stepfall that a folder lies in, or "".
+// FindSource returns the clone of stepfall that contains a folder, or "".
 func FindSource(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

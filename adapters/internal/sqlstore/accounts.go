@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// Reserving adds to an error what was under way.
+// Reserving wraps err with the operation, or returns nil.
 func Reserving(err error) error {
 	if err == nil {
 		return nil
@@ -19,7 +19,7 @@ func Reserving(err error) error {
 	return fmt.Errorf("reserving: %w", err)
 }
 
-// Release is Release of [store.Accounts], where what is over has been marked so.
+// Release implements [store.Accounts], once the caller has marked expired reservations.
 func (d *DB) Release(ctx context.Context, tx Tx, account string) error {
 	var faults []error
 	for _, query := range [...]string{
@@ -45,8 +45,8 @@ func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pr
 			"DELETE FROM @bodies WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
 			"DELETE FROM @steps WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
 		}},
-		// Of an account that has a period the latest stays, which may not be over, and that of
-		// a run that goes on; what is held is settled some day.
+		// The latest period of an account is kept, since it may not be over, and so are runs that continue and
+		// accounts with reservations, which are settled sooner or later.
 		{r.Accounts, &n.Accounts, []string{
 			strings.ReplaceAll(`DELETE FROM # WHERE (account, period) IN (SELECT account, period FROM # AS a WHERE begun_ns < $1
 				AND (account LIKE 'run %' AND period = 0 OR EXISTS (SELECT 1 FROM # AS n WHERE n.account = a.account AND n.period > a.period))
@@ -81,7 +81,7 @@ func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pr
 	return n, nil
 }
 
-// Balances implements [store.Accounts], where what is over has been marked so.
+// Balances implements [store.Accounts], once the caller has marked expired reservations.
 func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
 	order, arguments := "a.account", []any{prefix, prefix + maxSuffix}
 	if most > 0 {

@@ -1,6 +1,5 @@
-// Package sqlstore is what the SQL of SQLite and PostgreSQL have in common: traces
-// and their sums, keys, notes. Both know $1, ON CONFLICT and RETURNING. What
-// accounts hold is set aside and booked by each engine's own means.
+// Package sqlstore holds the SQL that SQLite and PostgreSQL share: traces and their sums, keys and notes. It relies
+// on $1, ON CONFLICT and RETURNING. Each engine reserves and settles on accounts with SQL of its own.
 package sqlstore
 
 import (
@@ -17,36 +16,33 @@ type Tx interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// DB is a database with the tables of the traces, keys and notes.
+// DB is a database with the tables for traces, keys and notes.
 type DB struct {
-	// Read runs queries, Write a transaction, of which those that record traces must
-	// end in the order of their numbers when Ordered says so.
+	// Read runs queries. Write runs a transaction, and can run do again if the transaction is repeated.
 	Read  Tx
 	Write func(ctx context.Context, do func(Tx) error) error
-	// Ordered begins a transaction that records traces; nil where writers wait for one
-	// another anyhow.
+	// Ordered, when not empty, is the first statement of a transaction that records traces. It makes transactions
+	// commit in the order of their sequence numbers, as [store.TraceReader.Follow] needs. Engines with a single
+	// writer need none.
 	Ordered string
-	// Prefix comes before the names of tables: a schema and a point. Accounts is the name of
-	// the table of accounts with it.
+	// Prefix is prepended to table names: a schema and a dot. Accounts is the name of the accounts table, prefix
+	// included.
 	Prefix, Accounts string
-	// Rows is the number of rows that one statement writes at most, 1 or more; the
-	// driver of SQLite takes time with the square of the number of values.
+	// Rows bounds the rows of one statement, 1 or more. SQLite's driver takes time quadratic in the number of values.
 	Rows int
-	// Arrays, when there are any, says that the engine takes a column of all rows as one
-	// argument. They come before those of such a query, and tell the driver how to send
-	// them.
+	// Arrays, when not empty, means that the engine takes a column of all rows as one array argument. They are
+	// prepended to the arguments of such a query and tell the driver how to send them.
 	Arrays []any
-	// Blind says that the engine has no statistics to choose an index by, and knows a
-	// plus before a column for "not by this one".
+	// Blind means that the engine has no statistics to choose an index by, and that a unary plus before a column
+	// keeps it from using that column's index, as in SQLite.
 	Blind bool
-	// Refused says of an error that it is about the values that were to be written: it
-	// will come again each time.
+	// Refused reports whether an error is about the values to be written, so that a retry is useless.
 	Refused func(error) bool
-	// Fault says of an error what it means to the caller.
+	// Fault translates an engine's error for the caller.
 	Fault func(error) error
 }
 
-// namedStatement puts the prefix before the names of tables, which queries mark with @.
+// namedStatement replaces the @ before table names by the prefix.
 type namedStatement struct {
 	Tx
 	prefix string
@@ -66,7 +62,7 @@ func (n namedStatement) QueryRowContext(ctx context.Context, query string, args 
 	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
 }
 
-// query calls scan for each row of a query, and names what it was about in errors.
+// query calls scan for each row of a query. what names the operation in errors.
 func (d *DB) query(ctx context.Context, what, query string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := d.read().QueryContext(ctx, query, args...)
 	if err != nil {

@@ -26,7 +26,7 @@ func (d *DB) PutKey(ctx context.Context, k *store.Key, digest []byte, earlierUnt
 		if _, err := tx.ExecContext(ctx, "UPDATE @key_digests SET until_ns = $2 WHERE key_id = $1 AND (until_ns = 0 OR until_ns > $2) AND digest <> $3", k.ID, earlierUntil.UnixNano(), digest); err != nil {
 			return err
 		}
-		// Only this transaction, repeated, can have written it before.
+		// Only an earlier try of this transaction can have inserted it.
 		_, err := tx.ExecContext(ctx, "INSERT INTO @key_digests (digest, key_id, until_ns) VALUES ($1, $2, 0) ON CONFLICT (digest) DO NOTHING", digest, k.ID)
 		return err
 	})

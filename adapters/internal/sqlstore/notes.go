@@ -17,12 +17,12 @@ func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.
 
 // Claim implements [store.Notes].
 func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
-	// A note that ends at the same nanosecond is this one: its transaction was repeated after its end.
+	// A note with the same expiry, to the nanosecond, is this one: the transaction was retried after it had
+	// committed.
 	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5 OR notes.until_ns = excluded.until_ns")
 }
 
-// put writes a note, over an existing one only if the condition holds for that, and reports whether it
-// did.
+// put writes a note, replacing an existing one only if that meets the condition, and reports whether it did.
 func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.Duration, condition string) (written bool, err error) {
 	now := time.Now()
 	err = d.write(ctx, func(tx Tx) (err error) {
@@ -90,7 +90,7 @@ func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]flo
 	id, now := crand.Text(), time.Now()
 	err := d.write(ctx, func(tx Tx) error {
 		sums = sums[:0]
-		if len(delta) > 0 { // not twice, if the transaction is repeated after its end
+		if len(delta) > 0 { // not twice, if the transaction is retried after it has committed
 			if isNew, err := putNote(ctx, tx, "added", id, []byte{}, now, time.Minute, " WHERE notes.until_ns <= $5"); err != nil {
 				return err
 			} else if !isNew {

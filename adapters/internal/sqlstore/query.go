@@ -14,10 +14,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// maxSuffix, appended to a text, is greater than all texts that begin with it.
+// maxSuffix, appended to a text, makes it sort after all texts with that prefix.
 const maxSuffix = "\U0010FFFF"
 
-// conditions collects the WHERE clause of a query.
+// conditions builds a WHERE clause.
 type conditions struct {
 	where []string
 	args  []any
@@ -25,7 +25,7 @@ type conditions struct {
 
 func (c *conditions) add(condition string, value any) {
 	if s, ok := value.(string); ok {
-		value = text(s) // what an engine cannot hold it does not have
+		value = text(s) // text that an engine cannot hold was changed when it was written
 	}
 	c.args = append(c.args, value)
 	c.where = append(c.where, strings.ReplaceAll(condition, "$", fmt.Sprintf("$%d", len(c.args))))
@@ -43,8 +43,7 @@ func (c *conditions) equal(column, value string) {
 	}
 }
 
-// addIndexed is equal for a column with a partial index without empty values: the engine does not
-// know that the value is not empty.
+// addIndexed is equal for a column with a partial index on non-empty values: the condition lets the planner use it.
 func (c *conditions) addIndexed(column, value string) {
 	if value != "" {
 		c.equal(column, value)
@@ -94,7 +93,7 @@ func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 
 // Whole implements [store.Traces].
 func (d *DB) Whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
-	const most = 500 // names in one query
+	const most = 500 // ids in one query
 	for some := range slices.Chunk(ids, most) {
 		read, err := d.whole(ctx, some)
 		if err != nil {
@@ -149,8 +148,8 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 	return d.steps(ctx, &c, "start_ns DESC, seq DESC", f.Limit)
 }
 
-// narrow restricts a filter to the days on which its model was asked, so that a rarely asked model
-// needs no scan of all steps. It reports whether there are such days.
+// narrow restricts a filter to the days on which its model was asked, so that a rarely asked model needs no scan of
+// all steps. It reports whether there are such days.
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
 	var first, last sql.NullInt64
 	err := d.query(ctx, "looking for the days of a model", "SELECT min(day), max(day) FROM @sums WHERE model = $1", []any{name(f.Model)},
@@ -176,12 +175,11 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 	return d.steps(ctx, &c, "seq", f.Limit)
 }
 
-// steps adds a filter, the most selective condition first. With blind, the engine has no statistics,
-// and only that one may use an index.
+// steps adds a filter, the most selective condition first. On a blind engine only that one may use an index.
 func (c *conditions) steps(f *store.Filter, blind bool) {
 	for _, one := range [...]struct {
 		column, value string
-		partial       bool // the index leaves out empty values
+		partial       bool // the index excludes empty values
 	}{
 		{"query_id", f.Query, true}, {"run", f.Run, true}, {"session", f.Session, true}, {"key_id", f.Key, true}, {"tenant", f.Tenant, false},
 		{"outcome", f.Outcome, true}, {"stop", string(f.Stop), false}, {"chosen", f.Chosen, false}, {"policy", f.Policy, false}, {"mode", f.Mode, false},
@@ -196,11 +194,11 @@ func (c *conditions) steps(f *store.Filter, blind bool) {
 			c.equal(one.column, one.value)
 		}
 	}
-	// As a comparison of numbers, of which a planner expects that a third hold: it takes
-	// a pattern for rare, and sorts all steps where the newest would do.
+	// Written as a numeric comparison, which the planner assumes to match a third of the rows: it assumes that LIKE
+	// matches few, and would sort all steps instead of reading the newest.
 	c.addIf(f.Model != "", `CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(name(f.Model))+"\n%")
 	if f.Failed {
-		c.where = append(c.where, "chosen = ''") // seldom, whatever else is asked for
+		c.where = append(c.where, "chosen = ''") // rare, so no index is needed
 	}
 	if f.Escalated {
 		c.where = append(c.where, "escalated = 1")
@@ -283,7 +281,7 @@ func columnsOf(by []store.Dimension) ([]string, error) {
 	return columns, nil
 }
 
-// totals returns expressions for the sums of the counters, cast since PostgreSQL's are numeric.
+// totals returns the sums of the counters, cast because PostgreSQL's are numeric.
 func totals() []string {
 	var list []string
 	for _, name := range counterColumns {

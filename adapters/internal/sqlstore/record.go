@@ -16,13 +16,13 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// promptBytes is how much of a prompt stands in lists.
+// promptBytes is how much of a prompt lists show.
 const promptBytes = 400
 
-// nameBytes bounds what indexes hold; several names stand in one.
+// nameBytes bounds each indexed text; an index has several columns.
 const nameBytes = 400
 
-// day is the length of a day of sums.
+// day is the period of the sums.
 const day = 24 * time.Hour
 
 // Record implements [store.Traces].
@@ -134,17 +134,17 @@ func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string
 	return fresh, found.Err()
 }
 
-// row is a step as it is written.
+// row is a step in the form in which it is written.
 type row struct {
 	store.Step
 	body  document
 	nano  int64
 	calls []callSum
-	// counted is what sums count of the trace.
+	// counted is the part of the trace that sums count.
 	counted *sdk.Trace
 }
 
-// callSum is the part of one model in a step.
+// callSum sums up one model's calls in a step.
 type callSum struct {
 	model                          string
 	calls, failed                  int64
@@ -176,7 +176,7 @@ func (r *row) values() []any {
 	}
 }
 
-// modelList joins the names of models so that each is enclosed in line breaks.
+// modelList joins the names of models, each enclosed in newlines.
 func modelList(models []string) string {
 	if len(models) == 0 {
 		return ""
@@ -184,8 +184,7 @@ func modelList(models []string) string {
 	return "\n" + strings.Join(models, "\n") + "\n"
 }
 
-// StepOf returns the line of a list that is about a trace: all but the number and the key under
-// which it is recorded.
+// StepOf returns the list entry of a trace, without Seq and Key, which are known only where it is recorded.
 func StepOf(t *sdk.Trace) store.Step {
 	s := store.Step{
 		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant),
@@ -236,7 +235,7 @@ func rowOf(e store.Entry) (*row, error) {
 			r.calls = append(r.calls, callSum{model: model})
 		}
 		s := &r.calls[at]
-		s.calls += bit(r.counted == t) // an attempt is no call
+		s.calls += bit(r.counted == t) // an attempt is not counted as a call
 		if c.Failed() {
 			s.failed++
 		}
@@ -249,13 +248,12 @@ func rowOf(e store.Entry) (*row, error) {
 	return r, nil
 }
 
-// maxNumber bounds each number of a trace, so that thousands of absurd ones leave sums that
-// still fit: a provider may say that an answer has 2^62 tokens, and a day of sums that
-// ran over could not be added to any more. In nanoseconds it is eleven days, in
-// billionths of a dollar a million dollars.
+// maxNumber bounds each number of a trace, so that the sums of thousands of absurd ones still fit an int64: a
+// provider can report 2^62 tokens, and a day whose sums overflowed could not be added to any more. In nanoseconds it
+// is eleven days, in billionths of a dollar a million dollars.
 const maxNumber = 1e15
 
-// count limits a number to 0 to most.
+// count clamps a number to 0 to maxNumber.
 func count[T ~int | ~int64](n T) int64 { return min(max(int64(n), 0), maxNumber) }
 
 func input(u *sdk.Usage) int64 {
@@ -264,7 +262,7 @@ func input(u *sdk.Usage) int64 {
 
 func output(u *sdk.Usage) int64 { return count(u.OutputTokens) + count(u.ReasoningTokens) }
 
-// nano converts US dollars to billionths, rounded to nearest: sums are for reading, not for caps.
+// nano converts US dollars to billionths, rounded to nearest: sums are for display, not for caps.
 func nano(usd float64) int64 {
 	if !(usd > 0) {
 		return 0
@@ -272,11 +270,10 @@ func nano(usd float64) int64 {
 	return int64(math.Round(min(usd*store.NanoUSD, maxNumber)))
 }
 
-// text removes what PostgreSQL's text cannot hold.
+// text removes what PostgreSQL's text type cannot hold: NUL bytes and invalid UTF-8.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// name shortens an indexed text, since PostgreSQL refuses rows with long ones. A digest replaces the
-// rest.
+// name shortens an indexed text, since PostgreSQL rejects long ones. A digest replaces the rest.
 func name(s string) string {
 	s = text(s)
 	if len(s) <= nameBytes {

@@ -1,7 +1,7 @@
 package sqlstore
 
-// Schema makes the tables of traces, keys and notes. In it SEQ stands for the type of
-// a number that grows with each row, TEXT for text that is compared by its bytes.
+// Schema creates the tables for traces. In it SEQ stands for the type of an auto-incremented number, TEXT for text
+// that is compared by bytes, COUNTERS for [Counters], and @ for the prefix.
 const Schema = `
 CREATE TABLE @steps (
 	seq           SEQ PRIMARY KEY,
@@ -73,7 +73,7 @@ CREATE INDEX runs_by_last ON @runs (last_ns, run);
 CREATE INDEX runs_by_run ON @runs (run);
 `
 
-// SchemaShared makes the tables of keys and notes.
+// SchemaShared creates the tables for keys and notes. In it BYTES stands for the type of a byte string.
 const SchemaShared = `
 CREATE TABLE @gateway_keys (
 	id   TEXT PRIMARY KEY,
@@ -101,7 +101,7 @@ CREATE TABLE @numbers (
 );
 `
 
-// Counters are the columns that COUNTERS stands for in Schema.
+// Counters is what COUNTERS stands for in Schema.
 const Counters = `
 	steps BIGINT NOT NULL, failed BIGINT NOT NULL, escalated BIGINT NOT NULL, calls BIGINT NOT NULL,
 	passed BIGINT NOT NULL, rejected BIGINT NOT NULL, inconclusive BIGINT NOT NULL,

@@ -12,21 +12,21 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// sumKey is a row of sums: of a day, or of a run.
+// sumKey identifies a row of sums by day, or by run.
 type sumKey struct {
 	table                      string
 	day                        int64
-	tenant, key, policy, model string // model, or the run
+	tenant, key, policy, model string // model holds the run in table "runs"
 }
 
-// counters are in the order of counterColumns.
+// counters has the order of counterColumns.
 type counters [12]int64
 
 var counterColumns = []string{
 	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
 }
 
-// Where counters have the calls and the cost.
+// Indexes into counters.
 const callCounter, costCounter = 3, 9
 
 type sums map[sumKey]*sumRow
@@ -55,7 +55,7 @@ func (s sums) add(r *row) {
 		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
 	}
-	if rest > int64(r.Calls) { // more than what rounding leaves of each
+	if rest > int64(r.Calls) { // more than rounding errors
 		s.put(sumKey{"sums", date, "", "", r.Policy, say.Verdicts}, counters{costCounter: rest}, at)
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, say.Verdicts}, counters{costCounter: rest}, at)
 	}
@@ -85,14 +85,14 @@ func (s sums) put(k sumKey, c counters, at int64) {
 	have.first, have.last = min(have.first, at), max(have.last, at)
 }
 
-// sumTables has the key columns of each table of sums.
+// sumTables lists the key columns of each table of sums.
 var sumTables = map[string][]string{
 	"sums":        {"day", "policy", "model"},
 	"tenant_sums": {"day", "tenant", "key_id", "policy", "model"},
 	"runs":        {"tenant", "run"},
 }
 
-// value returns what a column of the table has; the model stands for the run.
+// value returns the value of a key column; the column run has that of model.
 func (k *sumKey) value(column string) any {
 	switch column {
 	case "day":
@@ -108,7 +108,7 @@ func (k *sumKey) value(column string) any {
 	}
 }
 
-// writeSums adds the sums to those in the tables, in a fixed order, which avoids deadlocks.
+// writeSums adds the sums to the tables, in a fixed order, which avoids deadlocks.
 func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.day, b.day), cmp.Compare(a.tenant, b.tenant),

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// values returns the source of an INSERT and its arguments, for rows of width columns whose values
-// are in flat.
+// values returns the row source of an INSERT and its arguments, for rows of width columns whose values are in flat.
 func (d *DB) values(width int, flat []any) (query string, args []any) {
 	if len(d.Arrays) > 0 {
 		query, args = arrays(width, flat)
@@ -32,7 +31,7 @@ func (d *DB) values(width int, flat []any) (query string, args []any) {
 	return string(append(b, ')')), flat
 }
 
-// arrays passes each column as one argument, so that the query does not grow with the rows.
+// arrays passes each column as one argument, so that the query text does not grow with the rows.
 func arrays(width int, flat []any) (query string, args []any) {
 	var names, chosen, columns []string
 	for at := range width {
@@ -59,8 +58,8 @@ func column[T any](flat []any, at, width int) []T {
 	return list
 }
 
-// document is a long text, passed as bytes, since quotes of texts in arrays have to be escaped. It is
-// JSON as Go writes it, without NUL and invalid UTF-8.
+// document is a long text that is passed as bytes, since quotes in text arrays must be escaped. It is JSON as Go
+// writes it, without NUL and invalid UTF-8.
 type document []byte
 
 func documents(flat []any, at, width int) [][]byte {

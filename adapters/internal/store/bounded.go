@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// deadline is how long an operation may take that a request waits for, and
-	// recordDeadline one that writes many traces.
+	// deadline bounds an operation that a request waits for; recordDeadline bounds one that writes or deletes many
+	// rows.
 	deadline       = 3 * time.Second
 	recordDeadline = 5 * time.Second
-	// probeEvery is how often an engine is tried that does not answer.
+	// probeEvery is the interval of probes while the engine is unavailable.
 	probeEvery = 500 * time.Millisecond
-	// closeDeadline is how long an engine may take to close.
+	// closeDeadline bounds the closing of an engine.
 	closeDeadline = 3 * time.Second
 )
 
-// deadlineStore is a store whose operations end in time, also where the engine hangs: after the
-// deadline, or at once while its circuit is open. The circuit opens when an operation takes
-// too long or its engine is away, and closes when a probe in the background succeeds. The
-// errors wrap sdk.ErrStoreUnavailable. What reads traces is the engine's own.
+// deadlineStore bounds the duration of every operation of a store, even where the engine hangs: an operation ends
+// after its deadline, or at once while the circuit is open. The circuit opens when an operation times out or the
+// engine is unavailable, and closes when a background probe succeeds. The errors wrap sdk.ErrStoreUnavailable. Reads
+// of traces are passed through without a deadline.
 type deadlineStore struct {
 	Store
 	logger hclog.Logger
 
 	mu      sync.Mutex
-	away    error // why the circuit is open; nil when it is closed
+	away    error // why the circuit is open; nil while it is closed
 	told    time.Time
 	closed  bool
 	closing chan struct{}
 }
 
-// runWithin runs an operation of the engine under a deadline. An operation that overruns it
-// goes on in the background with an ended context; its result is discarded.
+// runWithin runs an operation of the engine under a deadline. An operation that overruns it continues in the
+// background with a cancelled context; its result is discarded.
 func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
 	if err := b.unavailable(); err != nil {
 		return none, err
@@ -60,7 +60,7 @@ func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration
 	case o = <-done:
 	case <-inner.Done():
 		select {
-		case o = <-done: // the context ends with the operation, too
+		case o = <-done: // the operation's own cancel can win the select
 		default:
 			if o.err = ctx.Err(); o.err == nil {
 				o.err = fmt.Errorf("%w: no answer within %v", sdk.ErrStoreUnavailable, limit)
@@ -105,7 +105,7 @@ func (b *deadlineStore) openCircuit(why error) {
 	go b.probe()
 }
 
-// probe tries the engine until it answers, however long a try hangs, and closes the circuit.
+// probe retries the engine until it answers, and then closes the circuit.
 func (b *deadlineStore) probe() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -126,12 +126,12 @@ func (b *deadlineStore) probe() {
 	}
 }
 
-// writeNothing makes an empty change, which fails if the engine cannot write.
+// writeNothing settles an unknown reservation: a no-op that fails if the engine cannot write.
 func (b *deadlineStore) writeNothing(ctx context.Context) error {
 	return b.Store.Settle(ctx, newID(), nil)
 }
 
-// Ready returns what keeps the store from being used, within the deadline.
+// Ready returns why the store cannot be used, or nil, within the deadline.
 func (b *deadlineStore) Ready(ctx context.Context) error {
 	return b.run(ctx, deadline, b.writeNothing)
 }
@@ -194,7 +194,7 @@ func (b *deadlineStore) Add(ctx context.Context, kind, name string, delta []floa
 	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
 }
 
-// Close closes the engine. One that hangs is left behind.
+// Close closes the engine. An engine that hangs is abandoned after closeDeadline.
 func (b *deadlineStore) Close() error {
 	b.mu.Lock()
 	again := b.closed

@@ -11,61 +11,59 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// BufferOptions configure a [Buffer]; the zero value is sensible.
+// BufferOptions configures a [Buffer]. The zero value is usable.
 type BufferOptions struct {
-	// Size is how many traces may wait in memory; 0 means 50,000. Those that come when so
-	// many wait, or 256 MB of them, wait in the spool alone; those that find no room there
-	// either, or where there is none, are dropped, counted and told to Fault.
+	// Size bounds the traces that wait in memory; 0 means 50,000. Beyond that, or beyond 256 MB, traces wait in the
+	// spool only; those that find no room there either, or where there is no spool, are dropped, counted and reported
+	// to Fault.
 	Size int
-	// Batch is how many traces are written together at most; 0 means 500.
+	// Batch bounds the traces of one write; 0 means 500.
 	Batch int
-	// Spool is a folder on this machine for traces that wait, so that they outlive the
-	// process: the buffers that use it later, of any process, write what was left there.
-	// Empty is none.
+	// Spool is a local folder for waiting traces, so that they outlive the process: the next buffer on that folder,
+	// in any process, writes what an ended process left. Empty means no spool.
 	Spool string
-	// SpoolBytes is how much may wait in the spool's folder; 0 means 1 GB.
+	// SpoolBytes bounds the size of the spool folder; 0 means 1 GB.
 	SpoolBytes int64
-	// Wait is how long a step whose trace is not in the spool waits at most for it to be
-	// written, so that one that has ended has its trace also when the process dies then;
-	// 0 means 100 ms, less than 0 not at all. While the store is away nobody waits.
+	// Wait bounds how long Record blocks until a trace that is not in the spool is in the store, so that the trace of
+	// a finished step survives a crash. 0 means 100 ms; a negative value means no wait. Nobody waits while the store
+	// is unavailable.
 	Wait time.Duration
-	// Fault is told of errors of the store, and of traces that were dropped, now and
-	// then, and of each batch of which some can never be written, by a [*LeftOutError];
-	// nil is nobody.
+	// Fault, when not nil, is called with store errors and the number of dropped traces, at a limited rate, and with
+	// a [*LeftOutError] for each batch of which some traces can never be written.
 	Fault func(err error, dropped int64)
 }
 
-// Buffer writes traces in batches, so that steps do not wait for the store, and keeps
-// them while it is away. Its Record is a trace sink. It is safe for concurrent use.
+// Buffer writes traces in batches in the background, so that steps do not wait for the store, and holds them while it
+// is unavailable. Its Record is a trace sink. It is safe for concurrent use.
 type Buffer struct {
 	s Traces
 	o BufferOptions
 
 	mu      sync.Mutex
 	traces  []*waiting
-	bytes   int    // of the texts of traces
-	batch   int    // how many are written together: fewer where as many did not go
+	bytes   int    // approximate memory of traces
+	batch   int    // batch size; halved after a failed write, then growing back
 	away    bool   // the last write failed
-	told    string // what Fault was told last, at toldAt
+	told    string // last error passed to Fault, at toldAt
 	toldAt  time.Time
 	dropped int64
 	written int64
 	closed  bool
-	more    chan struct{} // something waits
-	hurry   chan struct{} // a batch is full, or somebody waits for it to be written
+	more    chan struct{} // signals that traces are pending
+	hurry   chan struct{} // signals that a batch is full, or that a caller waits for the write
 	ended   chan struct{}
 
-	spool    *spool // nil when there is none
+	spool    *spool // nil without a spool folder
 	adopting sync.WaitGroup
-	stop     func() // ends adopting; nil when there is no spool
+	stop     func() // ends adopting; nil without a spool
 }
 
-// waiting is a trace that is to be written; done is closed when it is.
+// waiting is a pending trace; done is closed when it is in the store.
 type waiting struct {
 	Entry
 	bytes int
 	done  chan struct{}
-	file  *spoolFile // nil when it is in memory alone
+	file  *spoolFile // nil when it is in memory only
 }
 
 // NewBuffer returns a buffer. The caller closes it before the store.
@@ -83,7 +81,7 @@ func NewBuffer(s Traces, o BufferOptions) *Buffer {
 	return b
 }
 
-// Record takes a trace, which must not be modified after.
+// Record queues a trace, which must not be modified afterwards.
 func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	key := ""
 	if k := KeyFrom(ctx); k != nil {
@@ -91,7 +89,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	one := &waiting{Entry: Entry{Trace: t, Key: key}, bytes: textBytes(t), done: make(chan struct{})}
 	if b.spool != nil {
-		// Both the spool and the store want it; what has no JSON the store leaves out.
+		// Encoded once for both the spool and the store. On an error the store reports the trace as left out.
 		one.JSON, _ = Encode(t)
 		one.bytes += len(one.JSON)
 	}
@@ -128,7 +126,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 }
 
-// keep writes a trace to the spool, if there is one. b is locked.
+// keep writes a trace to the spool, if there is one. b.mu is held.
 func (b *Buffer) keep(w *waiting) (err error) {
 	if b.spool != nil && w.file == nil && w.JSON != nil {
 		w.file, err = b.spool.keep(w.Entry)
@@ -136,7 +134,7 @@ func (b *Buffer) keep(w *waiting) (err error) {
 	return err
 }
 
-// report passes an error to Fault, unless it was just told. b is not locked.
+// report passes an error to Fault, unless the same error was just reported. b.mu is not held.
 func (b *Buffer) report(err error) {
 	if err == nil || b.o.Fault == nil {
 		return
@@ -153,10 +151,10 @@ func (b *Buffer) report(err error) {
 	}
 }
 
-// errFull is why traces are dropped.
+// errFull is the reason for dropped traces.
 var errFull = errors.New("as many wait for the store as may")
 
-// wake signals a channel of capacity 1.
+// wake signals a channel of capacity 1 without blocking.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -164,8 +162,8 @@ func wake(c chan struct{}) {
 	}
 }
 
-// Settle waits until what was recorded before is written: a tenth of a second at most,
-// and not while the store is away.
+// Settle waits until all traces recorded so far are written, but for maxGather at most, and not while the store is
+// unavailable.
 func (b *Buffer) Settle(ctx context.Context) {
 	b.mu.Lock()
 	var last *waiting
@@ -186,7 +184,7 @@ func (b *Buffer) Settle(ctx context.Context) {
 	}
 }
 
-// Counts returns how many traces were written, wait, and were dropped.
+// Counts returns how many traces were written, are waiting, and were dropped.
 func (b *Buffer) Counts() (written, waiting, dropped int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,23 +192,23 @@ func (b *Buffer) Counts() (written, waiting, dropped int64) {
 }
 
 const (
-	// pause is how long the buffer waits after a fault.
+	// pause is the delay after a failed write.
 	pause = 500 * time.Millisecond
-	// maxGather is how long traces are gathered before a write at most, and briefly at least;
-	// where no more than a few come, or somebody waits, it is brief.
+	// Traces are gathered for minGather to maxGather before a write; the delay stays short while writes hold no more
+	// than few traces or a caller waits.
 	maxGather = 100 * time.Millisecond
 	minGather = 2 * time.Millisecond
 	few       = 4
-	// adoptEvery is how often the buffer looks for what others left in the spool.
+	// adoptEvery is how often the buffer looks for files of ended processes in the spool.
 	adoptEvery = 5 * time.Second
-	// repeatAfter is how long the same fault is not told again.
+	// repeatAfter is how long a repeated error is suppressed.
 	repeatAfter = 10 * time.Second
-	// mostBytes of texts may wait, and batchBytes are written together.
+	// mostBytes bounds the memory of waiting traces, batchBytes that of one write.
 	mostBytes  = 256 << 20
 	batchBytes = 16 << 20
 )
 
-// textBytes is about how much memory a trace takes.
+// textBytes estimates the memory of a trace.
 func textBytes(t *sdk.Trace) int {
 	n := len(t.Prompt) + len(t.Error)
 	if t.Verdict != nil {
@@ -228,7 +226,7 @@ func textBytes(t *sdk.Trace) int {
 
 func (b *Buffer) run() {
 	defer close(b.ended)
-	// Few are written at once, so that what was done is seen; many are gathered.
+	// A few traces are written at once, so that they show up immediately; many are gathered.
 	lull := minGather
 	for range b.more {
 		b.gather(lull)
@@ -242,12 +240,12 @@ func (b *Buffer) run() {
 			lull = max(lull/2, minGather)
 		}
 	}
-	// What waits at the end is tried for a moment longer.
+	// After Close, pending traces are retried for up to two seconds.
 	for until := time.Now().Add(2 * time.Second); b.flush() > 0 || (b.pending() && time.Now().Before(until)); {
 	}
 }
 
-// gather waits for more traces, until the batch is full or the lull is over.
+// gather waits for more traces until hurry is signalled or the lull is over.
 func (b *Buffer) gather(lull time.Duration) {
 	timer := time.NewTimer(lull)
 	defer timer.Stop()
@@ -258,7 +256,7 @@ func (b *Buffer) gather(lull time.Duration) {
 	}
 }
 
-// wakeIfPending wakes the writer if traces are left.
+// wakeIfPending wakes the writer if traces are pending.
 func (b *Buffer) wakeIfPending() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -276,7 +274,7 @@ func (b *Buffer) pending() bool {
 	return len(b.traces) > 0
 }
 
-// flush writes one batch and returns its size, 0 if the write failed.
+// flush writes one batch and returns its size, or 0 if there was none or the write failed.
 func (b *Buffer) flush() int {
 	b.mu.Lock()
 	n := 0
@@ -331,7 +329,7 @@ func (b *Buffer) drop(lost, written int) {
 	b.written += int64(written)
 }
 
-// settle removes a batch, the first of the traces, that is in the store.
+// settle removes a batch that is now in the store: the first len(batch) traces.
 func (b *Buffer) settle(batch []*waiting) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -355,8 +353,7 @@ func (b *Buffer) settle(batch []*waiting) (err error) {
 	return err
 }
 
-// adopt writes the traces of ended processes, now and every few seconds, until the buffer is
-// closed.
+// adopt writes the traces of ended processes, at once and then every few seconds, until the buffer is closed.
 func (b *Buffer) adopt(ctx context.Context) {
 	ticker := time.NewTicker(adoptEvery)
 	defer ticker.Stop()
@@ -375,8 +372,7 @@ func (b *Buffer) adopt(ctx context.Context) {
 	}
 }
 
-// Close writes what waits and returns an error when it could not, or when traces were
-// dropped.
+// Close writes the pending traces. It returns an error when it could not, or when traces were dropped.
 func (b *Buffer) Close() error {
 	b.mu.Lock()
 	again := b.closed

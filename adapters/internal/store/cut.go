@@ -9,14 +9,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// RowBytes bounds the record of a step as JSON. The longest texts of one that is larger are
-// cut, with a mark that says by how much; where that is not enough, alternatives of
-// decisions, labels, and the names of tools and of what was not sent are left out.
+// RowBytes bounds the JSON of a step. In a larger one the longest texts are truncated, with a mark that gives the
+// original size; where that does not suffice, alternatives of decisions, labels, and the names of tools and of
+// omitted content are removed.
 const RowBytes = 1 << 20
 
 // Encode returns a trace as JSON of at most [RowBytes].
 func Encode(t *sdk.Trace) ([]byte, error) {
-	const least = 1 << 10 // bytes of texts
+	const least = 1 << 10 // in bytes
 	body, err := json.Marshal(t)
 	for budget := RowBytes / 2; err == nil && len(body) > RowBytes; budget = max(budget/4, least) {
 		own := cutTexts(t, budget)
@@ -36,7 +36,7 @@ func Encode(t *sdk.Trace) ([]byte, error) {
 	return body, err
 }
 
-// cutTexts returns a copy of a trace whose texts together have about budget bytes at most.
+// cutTexts returns a copy of a trace whose texts are truncated to about budget bytes together.
 func cutTexts(t *sdk.Trace, budget int) *sdk.Trace {
 	own := *t
 	own.Calls = slices.Clone(t.Calls)
@@ -57,7 +57,7 @@ func cutTexts(t *sdk.Trace, budget int) *sdk.Trace {
 	for i := range own.Decisions {
 		texts = append(texts, &own.Decisions[i].Note)
 	}
-	// Each may have as much as the shorter ones leave it.
+	// From the shortest on, each text gets an equal share of what remains.
 	slices.SortFunc(texts, func(a, b *string) int { return len(*a) - len(*b) })
 	for i, text := range texts {
 		share := budget / (len(texts) - i)

@@ -1,11 +1,8 @@
-// Package store is what several processes share: caps, traces, keys, open circuits,
-// conversations, pacing. It says what an engine must do ([Store]), and has what is
-// the same for every engine: taking money from accounts, with leases for the hot ones
-// ([LeasedAccounts]), and a buffer that traces wait in while the engine is away
-// ([Buffer]).
+// Package store is the state that several processes share: caps, traces, keys, open circuits, conversations and
+// pacing. [Store] is the interface of an engine; the rest works with every engine: reservations on accounts, with
+// leases for hot accounts ([LeasedAccounts]), and a buffer for traces while the engine is unavailable ([Buffer]).
 //
-// Two packages implement it. Package sqlite needs nothing and serves one machine;
-// package postgres serves as many as there are.
+// Two packages implement it: sqlite needs no server and serves one machine; postgres serves any number of machines.
 //
 //	s, err := postgres.Open(ctx, "postgres://stepfall@db/stepfall")
 //	if err != nil { ... }
@@ -16,24 +13,22 @@
 //
 // # Money
 //
-// Accounts count whole numbers: billionths of a US dollar ([NanoUSD]), or requests,
-// tokens, streams. A reservation is one conditional update that refuses what does
-// not fit; it is never read and then written. Settling is by id, and settling again
-// changes nothing.
+// Accounts count integers: billionths of a US dollar ([NanoUSD]), or requests, tokens, streams. A reservation is one
+// conditional update that rejects what does not fit, never a read followed by a write. Settling is by id and
+// idempotent.
 //
-// A reservation that is not settled in time was made by a process that did not live
-// to settle it, or whose bill nobody knows. Its worst case counts as spent until
-// somebody settles it after all. So neither a crash nor a clock makes room under a cap.
+// A reservation that is not settled in time belongs to a process that died first, or to a call whose bill is unknown.
+// Its worst case counts as spent until it is settled after all, so neither a crash nor a clock frees room under a
+// cap.
 //
 // # Leases
 //
-// An account that many calls charge at once would have them wait for one row. A part
-// of what is left is then reserved at once and handed out in memory. Since that is a
-// reservation like any other, the sum of all leases and of all that was spent never
-// passes the cap, whichever processes die. A lease whose process was killed ends by
-// itself after a minute, and what was not handed out of it is free again.
+// Calls that charge the same account at once would contend for one row. Therefore a part of what is left is reserved
+// in one go and handed out in memory. A lease is a reservation like any other, so the sum of all leases and all spend
+// never exceeds the cap, whichever processes die. The lease of a killed process expires after a minute, and what was
+// not handed out of it is free again.
 //
 // # Time
 //
-// Periods of accounts are counted by the clock of the engine and never go back.
+// Account periods follow the engine's clock and never go back.
 package store

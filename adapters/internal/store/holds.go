@@ -2,21 +2,21 @@ package store
 
 import "context"
 
-// share is what one charge took from one lease.
+// share is the part of a charge that was taken from one lease.
 type share struct {
 	a      *leasedAccount
 	l      *lease
 	amount int64
 }
 
-// Hold is what was set aside for one call.
+// Hold is the reservation of one call.
 type Hold struct {
 	t       *LeasedAccounts
 	charges []Charge
 	shares  [][]share // by charge
-	direct  []int64   // by charge: what was reserved in the store itself
-	id      int64     // of that; 0 when there is none
-	slot    int64     // of what returns by itself; 0 when there is none
+	direct  []int64   // by charge: the amount reserved in the store itself
+	id      int64     // of the reservation for direct; 0 without one
+	slot    int64     // of the reservation of slots ([Charge.Returns]); 0 without one
 }
 
 func (h *Hold) releaseSlots(ctx context.Context) {
@@ -26,7 +26,7 @@ func (h *Hold) releaseSlots(ctx context.Context) {
 	h.t.mu.Lock()
 	delete(h.t.slots, h.slot)
 	h.t.mu.Unlock()
-	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
+	_ = h.t.settle(ctx, h.slot, nil) // an unsettled reservation expires
 }
 
 // settle ends the share: spent was spent, and uncertain may have been.
@@ -38,19 +38,18 @@ func (s share) settle(spent, uncertain int64) {
 	s.l.uncertain += uncertain
 }
 
-// Settle books what was spent, by the index of the charge, in place of what was held.
-// It is called once, and does not stop when ctx ends. What the store cannot be told now
-// it is told later; until then the worst case stands.
+// Settle replaces the reservation by the amounts spent, by index of the charge. It must be called once, and continues
+// when ctx ends. A settlement that the store cannot take now is retried in the background; until then the worst case
+// stays reserved.
 func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 	return h.settleUncertain(ctx, 0, spent...)
 }
 
-// settleUncertain is Settle where up to unknown more of each charge may have been spent. That
-// stays reserved and is never settled, in the leases as far as it was held of them; if it cannot
-// be reserved, it counts as spent.
+// settleUncertain is Settle where up to unknown more of each charge may have been spent. That amount stays reserved
+// and is never settled, in the leases as far as they held it; if it cannot be reserved, it counts as spent.
 func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
 	h.releaseSlots(ctx)
-	var leased []int64 // of what is unknown, by charge
+	var leased []int64 // part of unknown that the leases hold, by charge
 	if unknown > 0 {
 		leased = make([]int64, len(h.charges))
 		var rest []Charge
@@ -84,7 +83,7 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			left -= covered
 			if over+unknown > covered {
 				a.endLeases()
-				defer a.endLeases() // also those that the store granted before it was told
+				defer a.endLeases() // also those that the store granted before it knew of the overrun
 			}
 		}
 		shares := h.shares[i]
@@ -106,7 +105,7 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			own := min(left, s.amount)
 			left -= own
 			if k == len(shares)-1 && left > 0 && h.t.spend(ctx, c, left) != nil {
-				own += left // the store is told of it when the lease is given back
+				own += left // booked in the store when the lease is returned
 			}
 			part := min(uncertain, max(0, s.amount-own))
 			uncertain -= part

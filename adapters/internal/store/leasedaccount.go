@@ -6,46 +6,46 @@ import (
 	"time"
 )
 
-// leasedAccount is what this process knows of one account.
+// leasedAccount is the state of one account in this process.
 type leasedAccount struct {
 	mu     sync.Mutex
 	cap    int64
 	period time.Duration
 	leases []*lease
-	// asking is closed when the store has answered what it is asked about the leases; nil
-	// when it is not asked.
+	// asking is closed when the request to the store about the leases that is in flight has returned; nil without
+	// one.
 	asking chan struct{}
-	// tight is until when no lease is asked for, since little is left, and failed until when
-	// no mark is raised, since the store could not be told.
+	// No lease is requested before tight, since little is left; no mark is raised before failed, since the store did
+	// not answer.
 	tight, failed time.Time
-	// overrun is when more was spent than was reserved and than the leases covered: one that was
-	// asked for before may have been granted without it.
+	// overrun is the time of the last spend beyond reservation and leases. A lease that was requested before it may
+	// have been granted without it.
 	overrun time.Time
 
-	second time.Time // when the present second of counting began
-	count  int       // of charges in it
-	rate   int       // of charges in the second before
-	mean   int64     // amount of a charge
+	second time.Time // start of the current one-second window
+	count  int       // charges in the window
+	rate   int       // charges in the previous window
+	mean   int64     // moving average of a charge's amount
 	used   time.Time
 }
 
-// lease is a reservation that charges are taken from.
+// lease is a reservation in the store that charges are taken from in memory.
 type lease struct {
 	id                  int64
 	account             string
 	amount, held, spent int64
-	// uncertain is what calls may have cost whose bill is not known. It is reserved by itself when the
-	// lease is given back.
+	// uncertain is what calls with an unknown bill may have cost. It becomes a reservation of its own when the lease
+	// is returned.
 	uncertain int64
-	// mark is how much of it the store takes for handed out: no more is.
+	// mark is how much of the lease the store counts as handed out; no more than that is handed out.
 	mark int64
-	// settled is how much of it the store knows to be spent.
+	// settled is how much of the lease the store knows to be spent.
 	settled        int64
 	made, extended time.Time
-	until          time.Time // the end of the account's period, or of the lease; zero for none
+	until          time.Time // end of the account's period, or of the lease; zero for none
 }
 
-// room is how much may be handed out now.
+// room returns how much may be handed out now.
 func (l *lease) room(now time.Time) int64 {
 	if !l.until.IsZero() && !now.Before(l.until) {
 		return 0
@@ -59,7 +59,7 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 	if a.cap != c.Cap || a.period != c.Period {
 		for _, l := range a.leases {
 			if c.Cap < a.cap {
-				l.until = now // it was granted under a cap that no longer holds
+				l.until = now // it was granted under a higher cap
 			}
 		}
 		a.cap, a.period, a.tight = c.Cap, c.Period, time.Time{}
@@ -79,7 +79,7 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 
 func (a *leasedAccount) hot() bool { return a.count >= hotAt || a.rate >= hotAt }
 
-// leaseSize is how much to lease: what a second needs.
+// leaseSize returns how much to lease: the need of one second.
 func (a *leasedAccount) leaseSize() int64 { return max(1, a.mean) * int64(max(a.count, a.rate, 32)) }
 
 func (a *leasedAccount) room(now time.Time) (sum int64) {
@@ -89,7 +89,7 @@ func (a *leasedAccount) room(now time.Time) (sum int64) {
 	return sum
 }
 
-// cover books an overrun on the leases, and returns how much of it they had room for.
+// cover books an overrun on the leases as far as they have room, and returns that amount.
 func (a *leasedAccount) cover(over int64) (covered int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *leasedAccount) cover(over int64) (covered int64) {
 	return covered
 }
 
-// endLeases ends the leases, and one that is being asked for.
+// endLeases ends the leases, and one whose request is in flight.
 func (a *leasedAccount) endLeases() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,10 +114,10 @@ func (a *leasedAccount) endLeases() {
 	}
 }
 
-// headroom is how far the mark of a lease should be above what is in use.
+// headroom returns how far the mark of a lease should be above what is in use.
 func (a *leasedAccount) headroom(l *lease) int64 { return min(a.leaseSize(), l.amount) / LeaseShare }
 
-// finish wakes those who wait for the store's answer. The account is locked.
+// finish wakes the goroutines that wait for the store. a.mu is held.
 func (a *leasedAccount) finish(done chan struct{}) {
 	a.asking = nil
 	close(done)

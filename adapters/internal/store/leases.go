@@ -12,46 +12,43 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// LeaseOptions configure [LeasedAccounts]; the zero value is sensible.
+// LeaseOptions configures [LeasedAccounts]. The zero value is usable.
 type LeaseOptions struct {
-	// TTL is how long a call may take before its reservation counts as spent; 0 means
-	// 15 minutes. What it cost is booked after it all the same.
+	// TTL is how long a call may take before its reservation counts as spent; 0 means 15 minutes. The real cost is
+	// booked even after that.
 	TTL time.Duration
-	// LeaseTTL is how long after its process died a lease ends; 0 means one minute. What
-	// was handed out of it then counts as spent, and the rest is free again. A process
-	// that lives extends its leases.
-	// Slots ([Charge.Returns]) end in the same way.
+	// LeaseTTL is how long a lease outlives its process; 0 means one minute. What was handed out of it then counts as
+	// spent, and the rest is free again. A live process extends its leases. Slots ([Charge.Returns]) expire in the
+	// same way.
 	LeaseTTL time.Duration
-	// Idle is after how long without use a lease is given back; 0 means 2 seconds.
+	// Idle is how long a lease stays unused before it is returned; 0 means 2 seconds.
 	Idle time.Duration
-	// Direct has every reservation made in the store, none from a lease.
+	// Direct disables leases: every reservation is made in the store.
 	Direct bool
 }
 
-// LeasedAccounts take charges from accounts, for one process. An account that is charged
-// more than hotAt times in a second is served from leases: parts of what is left that are
-// reserved in the store at once and handed out in memory.
+// LeasedAccounts reserves charges on accounts, for one process. An account that is charged more than hotAt times in a
+// second is served from leases: parts of what is left, reserved in the store in one go and handed out in memory.
 //
-// A lease is what the account needs here in about a second, but at most 1/[LeaseShare]
-// of what is left. The store knows how much of it may have been handed out: that mark is
-// raised before more is handed out, and lowered where less is in use. When the process is
-// killed, its leases end by themselves after LeaseTTL, and only what stands below the
-// marks counts as spent: what was spent, what its calls under way may cost, and at most
-// 1/[LeaseShare] of each of two leases. What a process holds and does not use comes back
-// after Idle, and at Close at once; until then other processes may be refused it.
+// A lease covers what the account needs here in about a second, but at most 1/[LeaseShare] of what is left. The store
+// knows how much of it may have been handed out: this mark is raised before more is handed out, and lowered where
+// less is in use. When the process is killed, its leases expire after LeaseTTL, and only the amounts below the marks
+// count as spent: the actual spend, the worst case of calls in flight, and at most 1/[LeaseShare] of each of two
+// leases. What a process holds without using it is returned after Idle, or at once by Close; until then other
+// processes can be refused it.
 //
-// While the store is away, accounts are served from what is handed out, and then not at
-// all: the error wraps what the store said.
+// While the store is unavailable, accounts are served from what is handed out, and then not at all: the error wraps
+// that of the store.
 //
-// LeasedAccounts are safe for concurrent use.
+// LeasedAccounts is safe for concurrent use.
 type LeasedAccounts struct {
 	s Accounts
 	o LeaseOptions
 
 	mu       sync.Mutex
 	accounts map[string]*leasedAccount
-	owed     []settlement        // what could not be settled yet
-	slots    map[int64]time.Time // reservations of slots, and when they were extended last
+	owed     []settlement        // settlements to retry
+	slots    map[int64]time.Time // reservations of slots, with the time of the last extension
 	closed   chan struct{}
 	ended    sync.WaitGroup
 	once     sync.Once
@@ -60,19 +57,19 @@ type LeasedAccounts struct {
 type settlement struct {
 	id    int64
 	spent map[string]int64
-	// uncertain is what goes on being reserved.
+	// uncertain stays reserved.
 	uncertain Charge
 }
 
 const (
-	// maxOwed bounds what waits to be settled. What does not fit stands as reserved, and
-	// in the end counts as spent.
+	// maxOwed bounds the settlements that wait for a retry. Beyond it the reservation stands, and in the end counts
+	// as spent.
 	maxOwed = 100_000
 	// hotAt is how many charges in a second make an account hot.
 	hotAt = 4
 )
 
-// NewLeasedAccounts returns the accounts of a store. The caller closes them before it.
+// NewLeasedAccounts returns the accounts of a store. The caller closes them before the store.
 func NewLeasedAccounts(s Accounts, o LeaseOptions) *LeasedAccounts {
 	o.TTL = cmp.Or(o.TTL, 15*time.Minute)
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, time.Minute)
@@ -84,8 +81,7 @@ func NewLeasedAccounts(s Accounts, o LeaseOptions) *LeasedAccounts {
 
 func newID() int64 { return rand.Int64N(1<<62) + 1 }
 
-// Take sets the charges aside, all or none. When a cap leaves no room the error is a
-// [*RefusedError].
+// Take reserves the charges, all or none. When a cap leaves no room the error is a [*RefusedError].
 func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, error) {
 	h := &Hold{t: t, charges: charges, shares: make([][]share, len(charges)), direct: make([]int64, len(charges))}
 	var rest, slots []Charge
@@ -100,7 +96,7 @@ func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, err
 			h.shares[i], left = t.draw(ctx, c)
 		}
 		h.direct[i] = left
-		// A charge of nothing is refused, too, where the cap is passed already.
+		// A charge of 0 is sent too, so that it is refused where the cap is already exceeded.
 		if left > 0 || len(h.shares[i]) == 0 {
 			one := *c
 			one.Amount = left
@@ -130,15 +126,15 @@ func (t *LeasedAccounts) reserve(ctx context.Context, charges []Charge, ttl time
 	if len(charges) == 0 {
 		return 0, nil
 	}
-	// Rows are taken in one order by everybody.
+	// All processes lock the rows in the same order, which avoids deadlocks.
 	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.Account, b.Account) })
 	id = newID()
 	if err = t.s.Reserve(ctx, id, charges, ttl); err == nil {
 		return id, nil
 	}
 	if !errors.Is(err, sdk.ErrBudgetExhausted) {
-		// It may have been made, and the answer lost: take it back.
-		_ = t.settle(ctx, id, nil) // what is not settled expires
+		// The reservation may exist although the answer was lost: cancel it.
+		_ = t.settle(ctx, id, nil) // an unsettled reservation expires
 	}
 	return 0, err
 }
@@ -155,16 +151,16 @@ func (t *LeasedAccounts) settle(ctx context.Context, id int64, spent map[string]
 	return err
 }
 
-// spend books an amount that was spent of a charge's account and not reserved.
+// spend books spend on a charge's account that was not reserved.
 func (t *LeasedAccounts) spend(ctx context.Context, c *Charge, amount int64) error {
 	id, err := t.reserve(context.WithoutCancel(ctx), []Charge{{Account: c.Account, Amount: amount, Period: c.Period}}, t.o.TTL)
 	if err == nil {
-		_ = t.settle(ctx, id, map[string]int64{c.Account: amount}) // it is settled later, or stands as reserved
+		_ = t.settle(ctx, id, map[string]int64{c.Account: amount}) // retried later; until then it stands as reserved
 	}
 	return err
 }
 
-// find returns the account of that name, nil where nothing was leased of it.
+// find returns the account of that name, or nil where nothing was leased.
 func (t *LeasedAccounts) find(name string) *leasedAccount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +192,7 @@ func (t *LeasedAccounts) account(c *Charge) *leasedAccount {
 	return a
 }
 
-// draw takes as much of a charge from leases as they have, and returns the rest.
+// draw takes as much of a charge as possible from leases, and returns the rest.
 func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, left int64) {
 	a := t.account(c)
 	now := time.Now()
@@ -235,15 +231,15 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 			}
 		}
 	}
-	// More is fetched before this is used up.
+	// Prefetch before the lease is used up.
 	if a.hot() && a.asking == nil && a.room(now) < a.leaseSize()/(2*LeaseShare) {
 		t.refill(a, c, now)
 	}
 	return shares, left
 }
 
-// refill raises the mark of a lease or fetches another lease, in the background. The channel is
-// closed when that is done; nil where neither is possible. The account is locked.
+// refill raises the mark of a lease or requests another lease, in the background. The returned channel is closed when
+// that is done; it is nil where neither is possible. a.mu is held.
 func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan struct{} {
 	for _, l := range a.leases {
 		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.failed) {
@@ -264,8 +260,7 @@ func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan
 }
 
 const (
-	// retryAfter is how long no lease is asked for after a refusal or a fault, and tightPause
-	// after a grant of little.
+	// retryAfter is how long no lease is requested after a refusal or an error, and tightPause after a small grant.
 	retryAfter = 100 * time.Millisecond
 	tightPause = 10 * time.Millisecond
 )
@@ -293,11 +288,11 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	defer a.finish(done)
 	now := time.Now()
 	if err != nil {
-		// Little is left, or the store is away: what is asked for next is reserved
-		// by itself, and refused by itself.
+		// Little is left, or the store is unavailable: the next charges are reserved in the store, and refused, one
+		// by one.
 		a.tight = now.Add(retryAfter)
 		if !errors.Is(err, sdk.ErrBudgetExhausted) {
-			go func() { _ = t.settle(context.Background(), l.id, nil) }() // what is not settled expires
+			go func() { _ = t.settle(context.Background(), l.id, nil) }() // an unsettled reservation expires
 		}
 		return
 	}
@@ -306,7 +301,7 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	}
 	for _, old := range a.leases {
 		if now.Sub(old.made) >= t.o.Idle {
-			old.until = now // so that what was spent of it is booked
+			old.until = now // its spend is booked when it is returned
 		}
 	}
 	if !l.made.After(a.overrun) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maintain returns and extends leases, and settles what is owed, until Close.
+// maintain returns and extends leases, and retries settlements, until Close.
 func (t *LeasedAccounts) maintain() {
 	every := max(min(t.o.Idle, t.o.LeaseTTL)/20, 10*time.Millisecond)
 	ticker := time.NewTicker(every)
@@ -18,13 +18,13 @@ func (t *LeasedAccounts) maintain() {
 			return
 		case now := <-ticker.C:
 			t.collect(now, false)
-			_ = t.settleOwed(context.Background()) // what is owed is paid at the next tick
+			_ = t.settleOwed(context.Background()) // retried at the next tick
 			t.report(now, 5*every)
 		}
 	}
 }
 
-// collect ends the leases that are unused or, with all, those that nothing is held from.
+// collect returns the leases that are unused or, with all, every lease from which nothing is held.
 func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	}
 }
 
-// keeps reports whether a lease from which nothing is held goes on.
+// keeps reports whether a lease from which nothing is held continues.
 func (t *LeasedAccounts) keeps(a *leasedAccount, l *lease, now time.Time) bool {
 	idle := now.Sub(a.used) >= t.o.Idle
 	over := !l.until.IsZero() && !now.Before(l.until)
@@ -52,8 +52,8 @@ func (t *LeasedAccounts) keeps(a *leasedAccount, l *lease, now time.Time) bool {
 	return a.asking != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle)
 }
 
-// report extends leases and slots that are due, lowers marks to what is in use, and tells the
-// store what of the leases is settled.
+// report extends the leases and slots that are due, lowers marks to what is in use, and tells the store how much of
+// the leases is settled.
 func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	states := map[int64]LeaseState{}
 	done := make(chan struct{})
@@ -91,7 +91,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	if len(states) == 0 {
 		return
 	}
-	// Where it fails the store takes more for handed out than is, and the lease ends early.
+	// On failure the store counts more as handed out than is, and the lease ends early: safe.
 	ended, _ := t.s.Extend(context.Background(), states, t.o.LeaseTTL)
 	for _, a := range asked {
 		a.mu.Lock()
@@ -106,8 +106,8 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	close(done)
 }
 
-// renew replaces a lease that stays in use: the store sees what was spent of a lease only when
-// it is returned. The account is locked.
+// renew replaces a lease that stays in use, because the store sees the spend of a lease only when it is returned.
+// a.mu is held.
 func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
 	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
 		return
@@ -122,7 +122,7 @@ func (t *LeasedAccounts) list() map[string]*leasedAccount {
 	return maps.Clone(t.accounts)
 }
 
-// settleOwed settles what is owed, up to the first error.
+// settleOwed retries the pending settlements, up to the first error.
 func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 	t.mu.Lock()
 	owed := t.owed
@@ -148,8 +148,8 @@ func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 	return nil
 }
 
-// Close gives back what is leased and settles what is owed. Calls must have ended;
-// what they hold still counts as spent in the end.
+// Close returns the leases and retries the pending settlements. Calls must have ended; whatever they still hold
+// counts as spent in the end.
 func (t *LeasedAccounts) Close() error {
 	var err error
 	t.once.Do(func() {

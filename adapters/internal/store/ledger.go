@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Ledger holds the caps of a policy, and of the key that a call is made with, in the
-// accounts of a store. It implements [step.Ledger].
+// Ledger enforces the caps of a policy, and of the key that a call is made with, on the accounts of a store. It
+// implements [step.Ledger].
 type Ledger struct {
 	leased *LeasedAccounts
 	caps   step.Caps
@@ -27,7 +27,7 @@ type keyKey struct{}
 // WithKey returns a context whose calls are charged to the key.
 func WithKey(ctx context.Context, k *Key) context.Context { return context.WithValue(ctx, keyKey{}, k) }
 
-// KeyFrom returns the key that a call is charged to, or nil.
+// KeyFrom returns the key that calls with this context are charged to, or nil.
 func KeyFrom(ctx context.Context) *Key {
 	k, _ := ctx.Value(keyKey{}).(*Key)
 	return k
@@ -36,17 +36,17 @@ func KeyFrom(ctx context.Context) *Key {
 // KeyAccount names the account of a key.
 func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
 
-// charges returns what a reservation takes from each account that has a cap.
+// charges returns the charge on each account that has a cap.
 func (l *Ledger) charges(ctx context.Context, q *sdk.Query, amount int64) (charges []Charge, err error) {
 	charges = make([]Charge, 0, 3)
 	add := func(account string, capUSD float64, period time.Duration) {
-		limit, fault := nano(min(capUSD, MostUSD)) // more is as good as none
+		limit, fault := nano(min(capUSD, MostUSD)) // a larger cap never binds
 		if fault != nil {
 			err = fault
 		}
 		c := Charge{Account: account, Amount: amount, Cap: max(limit, 1), Period: period}
 		if amount == 0 {
-			c.Cap = 0 // what is spent already is booked above a cap, too
+			c.Cap = 0 // so that spend is booked even above a cap
 		}
 		charges = append(charges, c)
 	}
@@ -89,10 +89,10 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	return &reservation{held}, nil
 }
 
-// shortage is a RefusedError of an account of US dollars, which says so.
+// shortage is the RefusedError of an account in US dollars, with a message in US dollars.
 type shortage struct {
 	full    *RefusedError
-	missing int64 // even after this process has returned its unused leases
+	missing int64 // missing even after this process has returned its unused leases
 }
 
 func (e *shortage) Error() string {
@@ -108,7 +108,6 @@ func (e *shortage) MissingUSD() (usd float64, ofRun bool) {
 	return float64(e.missing) / NanoUSD, strings.HasPrefix(e.full.Account, runPrefix)
 }
 
-// noReservation is a reservation on no account.
 type noReservation struct{}
 
 func (noReservation) Settle(context.Context, float64) error { return nil }
@@ -124,8 +123,8 @@ func (m *reservation) Settle(ctx context.Context, usd float64) error {
 	return m.held.Settle(ctx, m.each(amount)...)
 }
 
-// SettleUncertain implements [step.UncertainReservation]: the rest stays reserved as for the
-// calls of a killed process, and in the end is spent and unsettled.
+// SettleUncertain implements [step.UncertainReservation]: the rest stays reserved like the calls of a killed process,
+// and in the end counts as spent and unsettled.
 func (m *reservation) SettleUncertain(ctx context.Context, usd, most float64) error {
 	amount, err := nano(usd)
 	if err != nil {

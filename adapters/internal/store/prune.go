@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Retention is how long a store keeps what nobody needs any more; 0 is for ever.
+// Retention is how long a store keeps old rows; 0 means for ever.
 type Retention struct {
-	// Traces counts from when a step began; Accounts from when an account was begun, and
-	// from the newest step of the sums of a run; Sessions from when a note ended.
+	// Traces counts from the start of a step; Accounts from the start of an account's period, and for the sums of a
+	// run from its newest step; Sessions from the expiry of a note.
 	Traces, Accounts, Sessions time.Duration
 }
 
-// PruneCounts counts what was deleted.
+// PruneCounts counts deleted rows.
 type PruneCounts struct {
 	Traces   int64 `json:"traces"`
 	Accounts int64 `json:"accounts"`
@@ -20,16 +20,15 @@ type PruneCounts struct {
 }
 
 const (
-	// pruneBatch is how many rows of a kind are deleted at once: few enough that nobody
-	// waits long for the locks.
+	// pruneBatch bounds the rows of a kind that are deleted at once, so that locks are short.
 	pruneBatch = 200
-	// pruneEvery is how often a store is pruned, by one of its processes.
+	// pruneEvery is how often one of a store's processes prunes it.
 	pruneEvery = 10 * time.Minute
 	kindPrune  = "prune"
 )
 
-// PruneAll deletes all that is older than is to be kept, in small batches with pauses that
-// are longer than they, so that others are not held up.
+// PruneAll deletes everything past its retention, in small batches with pauses twice as long, so that other users of
+// the store are not held up.
 func PruneAll(ctx context.Context, s Store, r Retention) (total PruneCounts, err error) {
 	for {
 		began := time.Now()
@@ -48,8 +47,8 @@ func PruneAll(ctx context.Context, s Store, r Retention) (total PruneCounts, err
 	}
 }
 
-// Retain prunes the store every ten minutes, unless another process has done so, until the
-// returned function is called.
+// Retain prunes the store every ten minutes, unless another process has just done so, until the returned function is
+// called.
 func (s *Shared) Retain(traces, accounts, sessions time.Duration) (stop func() error) {
 	r := Retention{Traces: traces, Accounts: accounts, Sessions: sessions}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -24,22 +24,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Shared is an open store and what a process needs to use it: leases of its accounts,
-// and a buffer for its traces.
+// Shared is an open store with what a process needs to use it: leases on its accounts, and a buffer for its traces.
 type Shared struct {
-	// Store asks the engine under a deadline, and not while it does not answer.
+	// Store is Engine under a deadline and a circuit breaker.
 	Store
-	// Engine is what was shared.
+	// Engine is the store that was passed to Share.
 	Engine Store
 	Leased *LeasedAccounts
 	Traces *Buffer
 	*peers
 }
 
-// Share makes an open store ready to be shared by processes. Traces that cannot be
-// written in time are kept in the user's cache folder, under the store's address, until
-// they are, by this process or a later one. The logger hears what cannot be written; nil
-// is nobody. Closing what is returned closes the store.
+// Share prepares an open store for use by a process. Traces that cannot be written in time are spooled to the user's
+// cache folder, by the store's address, until this or a later process writes them. Write errors go to logger, which
+// can be nil. Closing the result closes the store.
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	logger = cmp.Or(logger, hclog.NewNullLogger())
 	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
@@ -55,16 +53,16 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	return s
 }
 
-// Ledger returns the accounts under these caps.
+// Ledger returns a ledger with these caps.
 func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Leased.Ledger(caps) }
 
-// Ready returns what keeps the store from being used, if anything, within seconds.
+// Ready returns why the store cannot be used, or nil, within seconds.
 func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*deadlineStore).Ready(ctx) }
 
-// Record is a [step.Sink]: it has a trace written in the background.
+// Record implements [step.Sink]: it writes a trace in the background.
 func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }
 
-// HasRun reports whether the store has a step of a tenant's run, as far as it can be asked.
+// HasRun reports whether the store has a step of a tenant's run; false where the store does not answer.
 func (s *Shared) HasRun(ctx context.Context, tenant, run string) bool {
 	runs, err := runWithin(ctx, s.Store.(*deadlineStore), deadline, func(ctx context.Context) ([]Sum, error) {
 		return s.Engine.Runs(ctx, Filter{Tenant: tenant, Run: run, Limit: 1})
@@ -72,14 +70,14 @@ func (s *Shared) HasRun(ctx context.Context, tenant, run string) bool {
 	return err == nil && len(runs) > 0 && runs[0].Steps > 0
 }
 
-// spoolOf returns the spool folder of a store, in the user's cache folder; "" without one.
+// spoolOf returns the spool folder of a store in the user's cache folder, or "" without one.
 func spoolOf(address string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return ""
 	}
 	if u, err := url.Parse(address); err == nil && strings.Contains(address, "://") {
-		if u.User != nil { // passwords change
+		if u.User != nil { // a changed password must not change the folder
 			u.User = url.User(u.User.Username())
 		}
 		address = u.String()
@@ -89,18 +87,18 @@ func spoolOf(address string) string {
 	return filepath.Join(cache, "stepfall", "traces", fmt.Sprintf("%x", sha256.Sum256([]byte(address)))[:16])
 }
 
-// Close writes what waits, gives back what is leased, and closes the store.
+// Close writes pending traces, returns leases, and closes the store.
 func (s *Shared) Close() error {
 	s.close()
 	return errors.Join(s.Traces.Close(), s.Leased.Close(), s.Store.Close())
 }
 
-// peers is what processes tell one another through a store. A store that is away leaves
-// each with what it knows itself.
+// peers exchanges open circuits, conversations and pacing with other processes through a store. While the store is
+// unavailable, each process uses what it knows itself.
 type peers struct {
 	board  Notes
 	logger hclog.Logger
-	// until has the times until which circuits are open, as other processes told.
+	// until maps circuits to the times until which they are open, according to the store.
 	until   atomic.Pointer[map[string]time.Time]
 	out     chan func(context.Context) error
 	closed  chan struct{}
@@ -119,9 +117,9 @@ const (
 	kindCircuit = "circuit"
 	kindSession = "session"
 	kindPace    = "pacing"
-	// listenEvery is how often a process reads what the others posted.
+	// listenEvery is how often a process reads the other processes' notes.
 	listenEvery = 500 * time.Millisecond
-	// loadTimeout bounds what a step waits for.
+	// loadTimeout bounds how long a step waits for a conversation's note.
 	loadTimeout = 250 * time.Millisecond
 )
 
@@ -137,7 +135,7 @@ func (p *peers) close() {
 	p.running.Wait()
 }
 
-// send writes something in the background, or drops it when the queue is full.
+// send runs a write in the background, or drops it when the queue is full.
 func (p *peers) send(what func(context.Context) error) {
 	select {
 	case p.out <- what:
@@ -162,7 +160,7 @@ func (p *peers) listen() {
 	ticker := time.NewTicker(listenEvery)
 	defer ticker.Stop()
 	for {
-		ctx := context.Background() // the store has a deadline of its own
+		ctx := context.Background() // the store has its own deadline
 		if err := errors.Join(p.readCircuits(ctx), p.sharePaces(ctx)); err != nil {
 			p.logger.Debug("hearing of other processes", "error", err)
 		}
@@ -216,8 +214,7 @@ func (p *peers) Save(id string, note []byte, ttl time.Duration) {
 	p.send(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
 }
 
-// Pace joins a pacer with those of the same policy elsewhere, until the returned
-// function is called.
+// Pace shares a pacer with those of the same policy in other processes, until the returned function is called.
 func (p *peers) Pace(policy string, pacer *fit.Pacer) func() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

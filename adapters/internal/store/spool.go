@@ -16,27 +16,26 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// spool keeps traces that wait for the store in files of its folder, so that they
-// outlive the process: what was written to a file is there also when the process is
-// killed. A file is locked by its process, and belongs to anybody when that has ended.
+// spool holds waiting traces in files, so that they survive a kill of the process. A file is locked by its process,
+// and free for any process when that one has ended.
 type spool struct {
 	dir     string
-	files   []*spoolFile // the last one is written to
-	failing bool         // the last trace could not be kept
-	// aside has traces that are nowhere else. Once it is unlocked, [spool.adopt] of any
-	// process writes them. room is how much the folder may hold.
+	files   []*spoolFile // the last one is open for writing
+	failing bool         // the last write failed
+	// aside holds overflow: traces that are not in memory. Once it is unlocked, [spool.adopt] of any process writes
+	// them. room bounds the folder, in bytes.
 	aside *spoolFile
 	room  int64
 }
 
-// spoolFile is a file with traces, of which left wait for the store.
+// spoolFile is a file of traces, of which left are not yet in the store.
 type spoolFile struct {
 	file *os.File
 	left int
 	size int
 }
 
-// spooledTrace is a line of the file.
+// spooledTrace is one line of a spoolFile.
 type spooledTrace struct {
 	Key   string     `json:"key,omitempty"`
 	Trace *sdk.Trace `json:"trace"`
@@ -44,13 +43,12 @@ type spooledTrace struct {
 
 const (
 	spoolSuffix = ".traces.jsonl"
-	// spoolSize is how long a file gets before another one is begun, so that those
-	// whose traces are written can go.
+	// spoolSize is the size at which a new file is started, so that finished ones can be removed.
 	spoolSize = 16 << 20
 )
 
-// keep writes a trace and returns its file. Of several failures in a row only the first
-// returns an error; the others return nil, nil.
+// keep writes a trace and returns its file. Of several failures in a row only the first returns an error; the others
+// return nil, nil.
 func (s *spool) keep(e Entry) (*spoolFile, error) {
 	file, err := s.append(e)
 	if err == nil {
@@ -76,7 +74,7 @@ func (s *spool) append(e Entry) (*spoolFile, error) {
 }
 
 func (f *spoolFile) write(e Entry) error {
-	// As json.Marshal of a spooledTrace, without encoding the trace again.
+	// The same as json.Marshal of a spooledTrace, without encoding the trace again.
 	key, err := json.Marshal(e.Key)
 	if err != nil {
 		return err
@@ -84,14 +82,14 @@ func (f *spoolFile) write(e Entry) error {
 	n, err := f.file.Write(slices.Concat([]byte(`{"key":`), key, []byte(`,"trace":`), e.JSON, []byte("}\n")))
 	f.size += n
 	if err != nil {
-		f.size = spoolSize // nothing is written behind half a line
+		f.size = spoolSize // nothing is appended to a partial line
 		return err
 	}
 	f.left++
 	return nil
 }
 
-// setAside writes a trace to the file of those that memory has no room for.
+// setAside writes a trace that memory has no room for to the overflow file.
 func (s *spool) setAside(e Entry) error {
 	if s.aside != nil && s.aside.size >= spoolSize {
 		if err := s.release(); err != nil {
@@ -115,7 +113,7 @@ func (s *spool) setAside(e Entry) error {
 	return s.aside.write(e)
 }
 
-// release unlocks the file of what was set aside, so that adopt writes it.
+// release unlocks the overflow file, so that adopt writes it.
 func (s *spool) release() error {
 	if s.aside == nil {
 		return nil
@@ -125,14 +123,14 @@ func (s *spool) release() error {
 	return file.Close()
 }
 
-// size returns how many bytes the folder holds, of all processes.
+// size returns the size of the folder in bytes, files of all processes included.
 func (s *spool) size() (sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil { // else it is gone
+		if info, err := e.Info(); err == nil { // else it was removed meanwhile
 			sum += info.Size()
 		}
 	}
@@ -159,7 +157,7 @@ func (s *spool) current() (*spoolFile, error) {
 	return f, nil
 }
 
-// create makes a locked file that no other process has taken for abandoned meanwhile.
+// create makes and locks a file. It retries where another process adopted the file before it was locked.
 func (s *spool) create() (*os.File, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -199,7 +197,7 @@ func (s *spool) markStored(f *spoolFile) error {
 	return remove(f.file)
 }
 
-// close unlocks the files in which traces wait, for a later process.
+// close unlocks the files with waiting traces for a later process, and removes the others.
 func (s *spool) close() error {
 	err := s.release()
 	for _, f := range s.files {
@@ -213,15 +211,15 @@ func (s *spool) close() error {
 	return err
 }
 
-// remove empties the file first: where open files cannot be removed, a process that takes it
-// after the close finds nothing.
+// remove empties the file first: where open files cannot be removed, a process that opens it after the close finds
+// nothing.
 func remove(file *os.File) error {
 	return errors.Join(file.Truncate(0), file.Close(), os.Remove(file.Name()))
 }
 
-// adopt passes the traces of ended processes to write, in batches, and removes each file that
-// is written. It returns how many lines were no traces and are lost. It is safe to call
-// concurrently with the other methods: it touches no file that is in use.
+// adopt passes the traces of ended processes to write, in batches, and removes each finished file. lost counts the
+// lines that were no traces. It is safe to call concurrently with the other methods: it touches no file that is in
+// use.
 func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error) (lost int, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -234,14 +232,14 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 		}
 		file, err := os.OpenFile(filepath.Join(s.dir, e.Name()), os.O_RDWR|filelock.NoFollow, 0)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // another was quicker
+			continue // another process adopted it
 		}
 		if err != nil {
-			faults = append(faults, err) // another user's; the others are not held up
+			faults = append(faults, err) // such as another user's file; continue with the others
 			continue
 		}
 		if filelock.Take(file) != nil {
-			file.Close() // it is in use
+			file.Close() // in use
 			continue
 		}
 		bad, err := importFile(ctx, file, batch, write)
@@ -258,11 +256,11 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 	return lost, errors.Join(faults...)
 }
 
-// maxLineBytes is longer than any line that is written.
+// maxLineBytes is more than any line that is written.
 const maxLineBytes = 128 << 20
 
-// importFile writes the traces of a file and returns how many of its lines are none, the last
-// one excepted, which a killed process may have cut.
+// importFile writes the traces of a file and returns how many of its lines are not traces. The last line does not
+// count: a killed process can have cut it off.
 func importFile(ctx context.Context, file *os.File, batch int, write func([]Entry) error) (lost int, err error) {
 	lines := bufio.NewReader(contextReader{ctx, file})
 	for ended := false; !ended; {
@@ -291,7 +289,7 @@ func importFile(ctx context.Context, file *os.File, batch int, write func([]Entr
 	return lost, nil
 }
 
-// readLine reads a line, nil for one of more than maxLineBytes.
+// readLine reads a line; nil if it is longer than maxLineBytes.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -309,7 +307,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// contextReader reads until its context ends.
+// contextReader fails once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	io.Reader

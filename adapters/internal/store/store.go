@@ -12,92 +12,84 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Store is an engine that processes share. It is safe for concurrent use.
+// Store is a storage engine shared by processes. It is safe for concurrent use.
 type Store interface {
 	Accounts
 	Traces
 	Keys
 	Notes
-	// Prune deletes what is older than is to be kept, at most so many of each kind, and
-	// returns how many it deleted. Sums by day stay, and so does what a cap may still go by.
+	// Prune deletes rows past their retention, at most most of each kind, and returns how many it deleted. Sums by
+	// day are kept, and so is everything that a cap may still depend on.
 	Prune(ctx context.Context, r Retention, most int) (PruneCounts, error)
-	// Ping returns what keeps the engine from being used, if anything.
+	// Ping returns why the engine cannot be used, or nil.
 	Ping(ctx context.Context) error
-	// Close lets go of the engine. What was written stays.
+	// Close releases the engine.
 	Close() error
 }
 
-// Accounts hold what is spent and what is set aside, in whole units.
+// Accounts stores spend and reservations, in integer units.
 type Accounts interface {
-	// Reserve makes all the charges or none. The id is the caller's: random, and used
-	// once; making the same reservation again, because an answer was lost, changes
-	// nothing. What has no room is refused with a [*RefusedError]. After ttl the
-	// reservation counts as spent, until it is settled.
+	// Reserve makes all the charges or none. The caller chooses id: random, and used once. Repeating a reservation
+	// whose answer was lost changes nothing. A charge without room is refused with a [*RefusedError]. After ttl the
+	// reservation counts as spent until it is settled.
 	Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error
-	// Lease reserves a part of what is left under one cap: the charge's amount, or an
-	// eighth of what is left where that is less, at least least. It returns how much
-	// was reserved and when the account's period ends, zero for never. It is refused
-	// like a reservation. Until [Accounts.Extend] says otherwise, 1/[LeaseShare] of it, at
-	// least least, is taken for handed out.
+	// Lease reserves a part of what is left under one cap: the charge's amount, or an eighth of what is left where
+	// that is less, but no less than least. It returns the amount and when the account's period ends, zero for never.
+	// It is refused like a reservation. Until [Accounts.Extend] updates it, 1/[LeaseShare] of the amount, and no less
+	// than least, counts as handed out.
 	Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error)
-	// Settle books what was spent, by the account's name, in place of what was reserved
-	// under the id, also after its ttl. An account that is not named has spent nothing.
-	// An id that is settled or unknown changes nothing.
+	// Settle replaces the reservation id by the amounts spent, by account name, even after its ttl. An account that
+	// is not in spent has spent nothing. A settled or unknown id is ignored.
 	Settle(ctx context.Context, id int64, spent map[string]int64) error
-	// Extend makes the ttl of leases begin anew and notes their states, by the ids. It
-	// returns those whose time is over already, and which it changes not.
+	// Extend restarts the ttl of leases and stores their states, by id. It returns the leases that have already
+	// expired, which it leaves unchanged.
 	Extend(ctx context.Context, leases map[int64]LeaseState, ttl time.Duration) (ended []int64, err error)
-	// Release has what an account's reservations hold come back where nobody settles them,
-	// now where their time is over, else when it is: the operator knows that nothing was
-	// spent. What is settled after all is booked all the same.
+	// Release frees what an account's unsettled reservations hold: expired ones now, the others when they expire. The
+	// operator asserts that nothing was spent. A late settlement is still booked.
 	Release(ctx context.Context, account string) error
-	// Balances returns the accounts whose names begin with prefix, by name: the
-	// present period of each. Where most is not 0 these are at most so many, those that
-	// hold most, the largest first.
+	// Balances returns the current period of the accounts whose names begin with prefix, by name. With most > 0 it
+	// returns at most that many, the largest spend and reservation first.
 	Balances(ctx context.Context, prefix string, most int) ([]Balance, error)
 }
 
-// Charge is what one call may cost one account at most.
+// Charge is the most that one call may cost one account.
 type Charge struct {
 	Account string
 	Amount  int64
-	// Cap is the most that may ever be spent and reserved together; 0 is no limit.
+	// Cap is the most that may ever be spent and reserved together; 0 means no limit.
 	Cap int64
-	// Period is after how long the account begins anew, counted from the Unix epoch;
-	// 0 is never.
+	// Period is the length of the account's periods, counted from the Unix epoch; 0 means a single one.
 	Period time.Duration
-	// Returns says that a reservation which is not settled in time counts as given
-	// back, not as spent: for slots such as streams under way, which end with their process.
+	// Returns marks a reservation that is given back, not spent, when it is not settled in time: for slots such as
+	// streams in flight, which end with their process.
 	Returns bool
 }
 
-// Balance is what an account holds.
+// Balance is the state of an account in its current period.
 type Balance struct {
 	Account         string
 	Spent, Reserved int64
-	// Unsettled is what of Spent was reserved and never settled: nobody knows whether it
-	// was billed.
+	// Unsettled is the part of Spent that was reserved and never settled: whether it was billed is unknown.
 	Unsettled int64
-	// Until is when the first of what is Reserved counts as spent, or returns if it was leased, unless
-	// its process settles or renews it; zero where nothing is.
+	// Until is when the first part of Reserved counts as spent, or returns if it was leased, unless its process
+	// settles or renews it; zero without reservations.
 	Until time.Time
 }
 
-// LeaseState says what became of a lease.
+// LeaseState describes the use of a lease.
 type LeaseState struct {
-	// HandedOut is how much of it may have been handed out to calls: so much of one that is
-	// not settled in time counts as spent, and the rest is free again.
+	// HandedOut is how much of the lease may have been handed out to calls. If the lease expires, this much counts as
+	// spent and the rest is free again.
 	HandedOut int64
-	// Settled is how much of HandedOut is known to be spent, which [Accounts.Release] does
-	// not return.
+	// Settled is how much of HandedOut is known to be spent; [Accounts.Release] does not return it.
 	Settled int64
 }
 
-// RefusedError says which account leaves no room. It is sdk.ErrBudgetExhausted.
+// RefusedError names the account that leaves no room. It wraps sdk.ErrBudgetExhausted.
 type RefusedError struct {
 	Account     string
 	Left, Asked int64
-	// Until is when the account begins anew; zero for never.
+	// Until is when the account's next period starts; zero for never.
 	Until time.Time
 }
 
@@ -110,49 +102,47 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return sdk.ErrBudgetExhausted }
 
 var (
-	// ErrVersion is wrapped by the error of opening a store that this program is too
-	// old for.
+	// ErrVersion is wrapped by Open when this program is too old for the store.
 	ErrVersion = errors.New("the store's tables are of another version")
-	// ErrNotFound is wrapped where the store has no such trace or key.
+	// ErrNotFound is wrapped when the store has no such trace or key.
 	ErrNotFound = errors.New("not in the store")
-	// ErrReplaced is wrapped when the accounts are not those that the process began
-	// with: an empty or another database has come in their place. What was spent is
-	// not known, and nothing is granted until they are back: it is sdk.ErrStoreUnavailable.
+	// ErrReplaced is wrapped when the accounts are not those that the process started with: the database is empty or
+	// another one. The spend is then unknown, and nothing is granted until the accounts are back. It wraps
+	// sdk.ErrStoreUnavailable.
 	ErrReplaced = fmt.Errorf("%w: the accounts are gone or were replaced", sdk.ErrStoreUnavailable)
 )
 
-// NanoUSD is the unit in which accounts of money count: 1e9 to the dollar.
+// NanoUSD is the number of account units per US dollar.
 const NanoUSD = 1e9
 
-// MostUSD is more than anybody spends, and far from where nano-dollars overflow.
+// MostUSD bounds amounts, far from where nano-dollars overflow an int64.
 const MostUSD = 1e9
 
-// nano turns US dollars into billionths, rounded up: a cap is never passed by rounding.
+// nano converts US dollars to billionths, rounded up: rounding never exceeds a cap.
 func nano(usd float64) (int64, error) {
 	if math.IsNaN(usd) || usd < 0 || usd > MostUSD {
 		return 0, fmt.Errorf("%v US dollars is no amount to charge", usd)
 	}
-	// What a sum of floats adds below a millionth of the unit is no money.
+	// Below a millionth of the unit is rounding error of a float sum.
 	return int64(math.Ceil(usd*NanoUSD - 1e-6)), nil
 }
 
-// LeaseShare is how many leases of the size of one what is left would make, and how much
-// of a lease may be handed out at first.
+// LeaseShare bounds a lease to 1/LeaseShare of what is left, and what may be handed out of a new lease to
+// 1/LeaseShare of it.
 const LeaseShare = 8
 
-// HandedOut is how much of a new lease is taken for handed out.
+// HandedOut returns how much of a new lease counts as handed out.
 func HandedOut(amount, least int64) int64 { return max(least, amount/LeaseShare) }
 
-// TenantAccount and RunAccount name the accounts of a tenant, and of a run, which is
-// its tenant's.
+// TenantAccount names the account of a tenant.
 func TenantAccount(tenant string) string { return fmt.Sprintf("tenant %q", tenant) }
 
-// RunAccount names the account of a run.
+// RunAccount names the account of a tenant's run.
 func RunAccount(tenant, run string) string { return fmt.Sprintf(runPrefix+"%q %q", tenant, run) }
 
 const runPrefix = "run "
 
-// Largest returns the accounts of tenants and keys that hold most, at most n.
+// Largest returns at most n accounts of tenants and keys, the largest spend and reservation first.
 func Largest(ctx context.Context, a Accounts, n int) ([]Balance, error) {
 	var list []Balance
 	for _, prefix := range [...]string{"tenant ", "key "} {

@@ -8,62 +8,55 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Traces keep the records of steps and sums over them.
+// Traces stores the records of steps and sums over them.
 type Traces interface {
 	TraceReader
-	// Record writes traces, and adds them to the sums. A trace whose id is there
-	// already is left out, so that a batch whose answer was lost may be written again.
-	// Traces that can never be written are left out, and the rest is: the error then is a
-	// [*LeftOutError]. After any other error the same traces may be given again.
+	// Record writes traces, and adds them to the sums. A trace whose id exists is skipped, so a batch whose answer
+	// was lost can be written again. Traces that can never be written are left out and the rest is written; the error
+	// is then a [*LeftOutError]. After any other error the same traces can be passed again.
 	Record(ctx context.Context, entries []Entry) error
 }
 
-// TraceReader finds steps and sums over them, for several callers at one time.
+// TraceReader finds steps and sums over them. It is safe for concurrent use.
 //
-// Lists read narrow rows by an index on what they select by, and sums read tables
-// that were summed up when the traces came, one row for each day, tenant, key,
+// Lists read narrow rows through an index. Sums read tables that Record maintains, one row per day, tenant, key,
 // policy and model: a million steps take no longer than a thousand.
 type TraceReader interface {
-	// Trace returns the whole record of a step, or an error that is ErrNotFound. The id
-	// may be the beginning of one, when only one begins so.
+	// Trace returns the whole record of a step, or an error that wraps ErrNotFound. id can be a unique prefix.
 	Trace(ctx context.Context, id string) (*sdk.Trace, error)
-	// Whole returns the whole records of steps by id, in any order; those that are not
-	// there are left out.
+	// Whole returns the whole records of steps by id, in any order; unknown ids are skipped.
 	Whole(ctx context.Context, ids []string) ([]*sdk.Trace, error)
-	// Steps returns what the filter selects, the newest first; see [Filter.Before] for
-	// the next page.
+	// Steps returns the steps that the filter selects, newest first; see [Filter.Before] for the next page.
 	Steps(ctx context.Context, f Filter) ([]Step, error)
-	// Follow returns the steps that were recorded after the one with this Seq, the
-	// oldest first; 0 is from the beginning. It returns at once: ask again with the
-	// last Seq that came.
+	// Follow returns the steps recorded after the one with this Seq, oldest first; 0 starts at the beginning. It does
+	// not block: poll with the last Seq received.
 	Follow(ctx context.Context, after int64, f Filter) ([]Step, error)
-	// Sums adds up what the filter selects, a row for each value of the dimensions,
-	// without dimensions one row. Of the filter Since, Until (whole days, UTC), Tenant,
-	// Key, Policy and Model count. Without [ByModel] a row is about whole steps, with
-	// it about the calls of one model.
+	// Sums adds up what the filter selects: one row for each combination of the dimensions, or a single row without
+	// dimensions. It uses the fields Since, Until (whole days, UTC), Tenant, Key, Policy and Model. Without [ByModel]
+	// a row counts whole steps, with it the calls of one model.
 	Sums(ctx context.Context, by []Dimension, f Filter) ([]Sum, error)
-	// Runs returns the sums of runs, the one with the newest step first. Of the filter
-	// Since, Until (of the newest step), Tenant, Run and Limit count.
+	// Runs returns the sums of runs, the run with the newest step first. It uses the fields Since, Until (of the
+	// newest step), Tenant, Run and Limit.
 	Runs(ctx context.Context, f Filter) ([]Sum, error)
 }
 
-// Entry is a trace that is to be recorded.
+// Entry is a trace to be recorded.
 type Entry struct {
 	Trace *sdk.Trace
-	// Key is the id of the key that the step was made with; empty is none.
+	// Key is the id of the key that the step was made with, or empty.
 	Key string
-	// JSON is the trace as JSON where somebody has encoded it; nil has the store do so.
+	// JSON is the encoded trace; with nil the store encodes it.
 	JSON []byte
 }
 
-// LeftOutError says which traces were left out of a batch, of which the rest was
-// written: numbers that JSON has no word for, more than the engine holds.
+// LeftOutError lists the traces that were left out of a batch whose rest was written, such as those with numbers that
+// JSON cannot express or too large for the engine.
 type LeftOutError struct {
-	// Reasons has one error for each of them, with its id.
+	// Reasons has one error for each of the traces, with its id.
 	Reasons []error
 }
 
-// Error gives the first few reasons.
+// Error returns the first few reasons.
 func (e *LeftOutError) Error() string {
 	const few = 3
 	text := fmt.Sprintf("%d of the traces cannot be written and were left out: ", len(e.Reasons))
@@ -84,29 +77,28 @@ type Filter struct {
 	Run, Session, Tenant, Key, Policy, Mode string
 	// Query is the id of the query.
 	Query string
-	// Chosen is the model whose answer was returned; Model one that was asked.
+	// Chosen is the model whose answer was returned; Model is any model that was asked.
 	Chosen, Model string
 	// Stop is why the step ended.
 	Stop sdk.StopReason
-	// Outcome is what the verifiers said of the answer that was returned: "passed",
-	// "failed" or "inconclusive".
+	// Outcome is the verdict on the returned answer: "passed", "failed" or "inconclusive".
 	Outcome string
 	// Failed selects steps without an answer, Escalated those that asked more than one model.
 	Failed, Escalated bool
-	// Text is looked for in the beginnings of prompts (400 bytes), in ids and errors; it
-	// takes time in proportion to the steps that the rest of the filter selects.
+	// Text is searched for in the first 400 bytes of prompts, in ids and in errors; this takes time in proportion to
+	// the steps that the other fields select.
 	Text string
-	// Since is inclusive, Until is not.
+	// Since is inclusive, Until exclusive.
 	Since, Until time.Time
-	// Before continues a list below the step that was last on the page before.
+	// Before continues a list after its last step on the previous page.
 	Before *Step
-	// Limit is the most to return; 0 means 100.
+	// Limit bounds the result; 0 means 100.
 	Limit int
 }
 
 // Step is one line of a list: a trace without its decisions and texts.
 type Step struct {
-	// Seq grows with each step that is recorded.
+	// Seq increases with each recorded step.
 	Seq      int64     `json:"seq"`
 	ID       string    `json:"id"`
 	Start    time.Time `json:"start"`
@@ -118,7 +110,7 @@ type Step struct {
 	Run      string    `json:"run,omitempty"`
 	Session  string    `json:"session,omitempty"`
 	Query    string    `json:"query_id,omitempty"`
-	// Asked are the models in the order in which they were first asked.
+	// Asked lists the models in the order of their first call.
 	Asked   []string       `json:"asked,omitempty"`
 	Chosen  string         `json:"chosen,omitempty"`
 	Stop    sdk.StopReason `json:"stop"`
@@ -134,7 +126,7 @@ type Step struct {
 	Overhead     time.Duration `json:"overhead_ns"`
 }
 
-// Dimension is what sums are told apart by.
+// Dimension is what sums are grouped by.
 type Dimension string
 
 // The dimensions of sums.
@@ -146,23 +138,22 @@ const (
 	ByModel  Dimension = "model"
 )
 
-// Sum adds up steps, or the calls of one model. Fields that are no dimension of it
-// are empty.
+// Sum adds up steps, or the calls of one model. Fields outside its dimensions are empty.
 type Sum struct {
-	// Day is the day in UTC, as 2026-11-21.
+	// Day is the day in UTC, such as 2026-11-21.
 	Day    string `json:"day,omitempty"`
 	Tenant string `json:"tenant,omitempty"`
 	Key    string `json:"key,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	Model  string `json:"model,omitempty"`
-	// Run, First and Last are set in sums of runs: when its first and its newest step began.
+	// Run, First and Last are set in sums of runs; First and Last are the starts of the oldest and the newest step.
 	Run   string    `json:"run,omitempty"`
 	First time.Time `json:"first,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
 
-	// Steps counts steps; of a model, those whose answer it gave.
+	// Steps counts steps; for a model, those whose answer it gave.
 	Steps int64 `json:"steps"`
-	// Failed counts steps without an answer; of a model, calls with an error.
+	// Failed counts steps without an answer; for a model, calls with an error.
 	Failed int64 `json:"failed"`
 	// Escalated counts steps that asked more than one model.
 	Escalated int64 `json:"escalated"`
@@ -174,8 +165,7 @@ type Sum struct {
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 	CostUSD      float64 `json:"cost_usd"`
-	// Duration is the time of all steps, or calls, together; Overhead that of
-	// stepfall itself.
+	// Duration is the total time of the steps, or calls; Overhead is the part spent in stepfall itself.
 	Duration time.Duration `json:"duration_ns"`
 	Overhead time.Duration `json:"overhead_ns"`
 }

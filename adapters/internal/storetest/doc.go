@@ -1,3 +1,3 @@
-// Package storetest holds the tests that every engine of a store passes: SQLite, PostgreSQL,
-// and PostgreSQL behind a pooler.
+// Package storetest holds the conformance tests for every engine of a store: SQLite, PostgreSQL, and PostgreSQL
+// behind a pooler.
 package storetest

@@ -20,8 +20,8 @@ func (s *Suite) Serve() (*scripted.Server, error) {
 	return scripted.Start(scripted.Options{Models: tasks.Models(), Respond: s.Script()})
 }
 
-// policy returns a policy for the suite: models of a scripted server at url, a
-// verifier for each language, and a strategy block.
+// policy returns a policy for the suite: models of a scripted server at url, a verifier for each language, and a
+// strategy block.
 func (s *Suite) policy(url, strategy string) string {
 	var b strings.Builder
 	for i, name := range tasks.Models() {
@@ -72,7 +72,7 @@ func (s *Suite) policy(url, strategy string) string {
 	return b.String()
 }
 
-// strategies are the strategy blocks of the policies that Export writes, by the names of their files.
+// strategies are the strategy blocks of the policies that Export writes, by file name.
 var strategies = map[string]string{
 	"small.hcl":     "strategy \"threshold\" {\n  threshold = 0\n  order     = [\"small\"]\n}\n",
 	"large.hcl":     "strategy \"threshold\" {\n  threshold = 0\n  order     = [\"large\"]\n}\n",

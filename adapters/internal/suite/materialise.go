@@ -14,10 +14,9 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
-// Materialise makes the repositories of the suite under dir, one folder each, and
-// returns the tasks in SWE-bench's format. Each task's base commit follows the
-// repository's first one and brings the defect in; the commits have the same names
-// wherever they are made.
+// Materialise creates the repositories of the suite under dir, one folder each, and returns the tasks in SWE-bench's
+// format. Each task's base commit follows the repository's first one and introduces the defect; commit hashes are
+// reproducible.
 func (s *Suite) Materialise(ctx context.Context, dir string) ([]swe.Task, error) {
 	commits := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Repos)) {
@@ -38,8 +37,7 @@ func (s *Suite) Materialise(ctx context.Context, dir string) ([]swe.Task, error)
 	return tasks, nil
 }
 
-// qualifyTests returns the names that test commands report: for Go
-// "example.com/repo/folder.TestName".
+// qualifyTests returns the names that test commands report: for Go "example.com/repo/folder.TestName".
 func (s *Suite) qualifyTests(repo string, names []string) []string {
 	if s.Repos[repo].Language != "go" {
 		return names
@@ -52,8 +50,7 @@ func (s *Suite) qualifyTests(repo string, names []string) []string {
 	return out
 }
 
-// makeRepo makes one repository with a commit for each of its tasks, by one git
-// fast-import.
+// makeRepo creates one repository with a commit for each of its tasks, with one git fast-import.
 func (s *Suite) makeRepo(ctx context.Context, dir, name string, commits map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

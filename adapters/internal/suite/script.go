@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// Script returns the function that makes a scripted server play agents of three
-// strengths: they read, edit as their task's file says, on hard tasks run the
-// tests, and say what they did. The task is known by its problem statement.
+// Script returns the function with which a scripted server plays agents of three strengths: they read, edit as their
+// task's file says, run the tests on hard tasks, and summarise their change. The problem statement identifies the
+// task.
 func (s *Suite) Script() func(context.Context, *scripted.Request) scripted.Reply {
 	return func(_ context.Context, req *scripted.Request) scripted.Reply {
 		t := s.taskOf(req)
@@ -77,7 +77,7 @@ func files(t *Task, model string) string {
 func call(name string, arguments map[string]any) scripted.ToolCall {
 	data, err := json.Marshal(arguments)
 	if err != nil {
-		// Texts and numbers marshal.
+		// Strings and numbers always marshal.
 		panic(fmt.Sprintf("marshalling the arguments of %s: %v", name, err))
 	}
 	return scripted.ToolCall{Name: name, Arguments: string(data)}

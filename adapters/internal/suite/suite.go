@@ -23,7 +23,7 @@ var suiteFiles embed.FS
 // Repo is a small repository whose tests pass.
 type Repo struct {
 	Name string
-	// About says in a line what it is.
+	// About is a one-line description.
 	About string
 	// Language is "go", "python" or "javascript".
 	Language string
@@ -48,17 +48,17 @@ type Task struct {
 	// Level grades the difficulty from 1 to 3.
 	Level     int
 	Statement string
-	// FailToPass fail because of the defect; PassToPass are the other tests.
+	// FailToPass are the tests that fail because of the defect; PassToPass are the others.
 	FailToPass, PassToPass []string
 	// Files is the repository with the defect.
 	Files map[string]string
-	// Fix mends it.
+	// Fix is the correct change.
 	Fix []patch.Edit
 
 	wrong map[string][]patch.Edit
 }
 
-// Edits returns what a scripted model changes.
+// Edits returns the change that a scripted model makes.
 func (t *Task) Edits(model string) []patch.Edit {
 	if edits, ok := t.wrong[model]; ok {
 		return edits
@@ -72,7 +72,7 @@ func (t *Task) Right(model string) bool {
 	return !wrong
 }
 
-// Suite is the bundled repositories and tasks.
+// Suite holds the bundled repositories and tasks.
 type Suite struct {
 	Repos map[string]*Repo
 	// Tasks are sorted by ID.

@@ -16,40 +16,38 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Agent is the limits of the agent. The zero value is sensible.
+// Agent holds the limits of one attempt of the agent. The zero value is usable.
 type Agent struct {
-	// MaxTurns bounds the calls of the model in one attempt; 0 means 30.
+	// MaxTurns bounds the model calls of one attempt; 0 means 30.
 	MaxTurns int
-	// MaxOutputTokens bounds one answer of the model; 0 leaves it to the model.
+	// MaxOutputTokens bounds one answer of the model; 0 sets no bound.
 	MaxOutputTokens int
 }
 
 const (
-	// toolTimeout bounds one command.
 	toolTimeout = 2 * time.Minute
-	// maxPromptBytes is the length of the conversation above which the oldest results of
-	// tools are left out.
+	// maxPromptBytes is the conversation length above which the oldest tool results are omitted.
 	maxPromptBytes = 200_000
 )
 
-// Charge reserves the cost of one call of a model, given the length of the prompt. The
-// caller passes the result of the call to settle. An error ends the attempt.
+// Charge reserves the worst-case cost of one model call, given the length of the prompt. The caller passes the
+// outcome of the call to settle. An error ends the attempt.
 type Charge func(promptBytes int) (settle func(*llms.ContentResponse, error) error, err error)
 
-// Trajectory is what one attempt of the agent did.
+// Trajectory records one attempt of the agent.
 type Trajectory struct {
 	Turns int `json:"turns"`
-	// Finished says that the model ended the attempt itself.
+	// Finished reports that the model ended the attempt itself.
 	Finished bool `json:"finished"`
-	// Accepted says that the verifiers accepted the tree as soon as the model's own
-	// run of the tests passed, which spares the turns after it.
+	// Accepted reports that the attempt ended early: the model's own test run passed, and the verifiers then accepted
+	// the tree.
 	Accepted bool `json:"accepted,omitempty"`
-	// Why says what ended it otherwise.
+	// Why is the reason for any other end, or the last error in applying the edits of the final answer.
 	Why string `json:"why,omitempty"`
-	// ToolTime is the time in commands, ModelTime that in calls of the model.
+	// ToolTime is spent in commands, ModelTime in model calls.
 	ToolTime  time.Duration `json:"tool_time_ns"`
 	ModelTime time.Duration `json:"model_time_ns"`
-	// LeftOut is what the tree holds and no patch can; see [Checkout.Diff].
+	// LeftOut lists changed files that no patch can hold; see [Checkout.Diff].
 	LeftOut []string `json:"left_out,omitempty"`
 	// Summary is the model's last text.
 	Summary string `json:"summary,omitempty"`
@@ -76,7 +74,7 @@ func prompt(t *Task, dir string, earlier []sdk.Attempt) string {
 	return b.String()
 }
 
-// maxListed is the number of files that the agent is told of.
+// maxListed bounds the list of files in the prompt.
 const maxListed = 200
 
 func listing(dir string) string {
@@ -103,9 +101,9 @@ func listing(dir string) string {
 	return b.String()
 }
 
-// run lets model work on the tree until it ends the attempt, the turns are used up, an error
-// occurs, or accepted, which is called after each passing run of the tests, returns true.
-// The attempt is what the tree holds then; an error says that the model could not be called.
+// run drives model on the tree until it ends the attempt, the turns are used up, an error occurs, or accepted returns
+// true. accepted is called after each passing test run. The caller reads the result from the tree; an error means
+// that the model or a tool could not be called.
 func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge, accepted func(context.Context) bool) (*Trajectory, error) {
 	turns := cmp.Or(a.MaxTurns, 30)
 	messages := []llms.MessageContent{
@@ -152,7 +150,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 	return t, nil
 }
 
-// ask calls the model, after charge has reserved the cost.
+// ask calls the model after charge has reserved the cost.
 func (t *Trajectory) ask(ctx context.Context, model llms.Model, messages []llms.MessageContent, options []llms.CallOption, charge Charge) (*llms.ContentResponse, error) {
 	settle, err := charge(length(messages))
 	if err != nil {
@@ -179,8 +177,8 @@ func answerMessage(text string, calls []llms.ToolCall) llms.MessageContent {
 	return said
 }
 
-// joinChoices returns the text and the tool calls of all choices: some providers give
-// each block of one message as a choice of its own.
+// joinChoices returns the text and the tool calls of all choices: some providers return each block of one message as
+// a separate choice.
 func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 	var texts []string
 	var calls []llms.ToolCall
@@ -198,7 +196,7 @@ func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 	return strings.Join(texts, "\n"), calls
 }
 
-// omitOldResults empties the oldest results of tools until the conversation is short enough.
+// omitOldResults replaces the oldest tool results until the conversation is short enough.
 func omitOldResults(messages []llms.MessageContent) {
 	over := length(messages) - maxPromptBytes
 	for i := range messages {

@@ -44,7 +44,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// runAgent lets the agent work on the tree, and sets the answer's patch, usage and cost.
+// runAgent runs the agent on the tree, and sets the answer's patch, usage and cost.
 func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answer *sdk.Answer) (t *Trajectory, err error) {
 	model := w.s.Setup.Models[c.Model.Name]
 	if w.s.Mode == PerStep {
@@ -60,7 +60,7 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 	ctx = middleware.WithInfo(ctx, w.callInfo())
 	var leftOut []string
 	accepted := func(ctx context.Context) bool {
-		// What cannot be read now is told when the attempt is over.
+		// An error of Diff here is not final: the tree is read again at the end of the attempt.
 		answer.Text, leftOut, err = tree.Diff(ctx)
 		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
@@ -77,8 +77,8 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 	return t, err
 }
 
-// callInfo says of the agent's calls whose part they are. Of an attempt that was chosen as a whole, all
-// are about the task; steps that are routed each are queries of their own.
+// callInfo labels the agent's calls for traces. The calls of a whole-trajectory attempt all belong to the task's
+// query; in PerStep mode each call is a query of its own.
 func (w *work) callInfo() middleware.Info {
 	info := middleware.Info{Group: w.t.Repo, Run: w.t.InstanceID}
 	if w.s.Mode == WholeTrajectory {
@@ -87,7 +87,7 @@ func (w *work) callInfo() middleware.Info {
 	return info
 }
 
-// agent is the solver's, with answers no longer than is reserved for them where there is a cap.
+// agent returns the solver's limits. Under a cap, answers are no longer than the reservation assumes.
 func (w *work) agent(m *sdk.Model) *Agent {
 	agent, most := w.s.Agent, m.MaxOutputTokens
 	if w.spend.hasCap() && w.s.Mode != PerStep && most > 0 && (agent.MaxOutputTokens <= 0 || agent.MaxOutputTokens > most) {
@@ -96,7 +96,7 @@ func (w *work) agent(m *sdk.Model) *Agent {
 	return &agent
 }
 
-// shown returns the attempts that the agent is told of.
+// shown returns the earlier attempts that the prompt describes.
 func (w *work) shown(c *step.Call) []sdk.Attempt {
 	if w.s.ShowFailures {
 		return c.Earlier
@@ -104,7 +104,8 @@ func (w *work) shown(c *step.Call) []sdk.Attempt {
 	return nil
 }
 
-// attemptKey covers all that an attempt depends on: the task, the model, and what it was shown.
+// attemptKey identifies everything that an attempt depends on: the task, the model and the earlier attempts in its
+// prompt.
 func (w *work) attemptKey(c *step.Call) string {
 	parts := []string{w.print, string(w.s.Mode), c.Model.Name, c.Model.Served}
 	for _, a := range w.shown(c) {
@@ -156,7 +157,7 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 	}
 }
 
-// recordSpend records money that is gone, whatever becomes of the attempt.
+// recordSpend writes a cost to the journal, whether or not the attempt succeeds.
 func (w *work) recordSpend(usd float64) error {
 	if usd == 0 {
 		return nil

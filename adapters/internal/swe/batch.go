@@ -19,23 +19,23 @@ import (
 // Batch runs many tasks.
 type Batch struct {
 	Solver *Solver
-	// Repos is a folder of repositories: a task's repo "owner/name" is looked for
-	// as owner/name, owner__name and name there. A task's repo may also be a folder.
+	// Repos is a folder of repositories: the repo "owner/name" of a task is looked up there as owner/name,
+	// owner__name and name. The repo of a task can also be a folder.
 	Repos string
-	// Trees is where work trees are made; it belongs to this run.
+	// Trees is the folder for work trees. It must not be shared with another run.
 	Trees string
-	// Parallel bounds the tasks at work together; 0 means 2.
+	// Parallel bounds the tasks in flight; 0 means 2.
 	Parallel int
-	// Done, when not nil, is told of each finished task, one at a time.
+	// Done, when not nil, is called with each finished task, one call at a time.
 	Done func(*Result)
-	// Queue, when not nil, has the tasks done elsewhere, in place of the solver.
+	// Queue, when not nil, runs the tasks on the workers of a queue instead of in the solver.
 	Queue *Job
 }
 
-// Run runs tasks and returns their results in the order of the tasks, nil for those
-// that were not begun, and Unfinished ones for those that were cut off. The error
-// says why not all were finished: the context ended, or the money is spent. A task that fails for a reason of its own has a result with
-// an Error. There are no results when a repository cannot be opened.
+// Run runs tasks and returns their results in the order of the tasks: nil for a task that was not started, an
+// Unfinished result for one that was interrupted. A task that fails for a reason of its own has a result with an
+// Error. The returned error says why not all tasks finished: the context ended, or the budget is exhausted. There are
+// no results when a repository cannot be opened.
 func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) {
 	repos, err := b.open(ctx, tasks)
 	defer func() { err = errors.Join(err, closeAll(repos)) }()
@@ -51,7 +51,7 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) 
 	}
 	results := make([]*Result, len(tasks))
 	var mu sync.Mutex
-	var spent error // no further task is begun; those at work may end
+	var spent error // once set, no further task starts; running tasks finish
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(b.parallel())
 	for i := range tasks {
@@ -132,8 +132,8 @@ func (b *Batch) find(repo string) (string, error) {
 	return "", fmt.Errorf("no repository %s: looked for %s", repo, strings.Join(candidates, ", "))
 }
 
-// WritePredictions writes the leaderboard's file, whole or not at all: a JSON line
-// for each result that has a patch.
+// WritePredictions atomically writes the leaderboard's predictions file: a JSON line for each result that has a
+// patch.
 func WritePredictions(path, model string, results []*Result) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -152,7 +152,7 @@ func WritePredictions(path, model string, results []*Result) error {
 	return os.Rename(temp, path)
 }
 
-// Summary counts results.
+// Summary aggregates the results of a batch.
 type Summary struct {
 	Tasks   int     `json:"tasks"`
 	Solved  int     `json:"solved"`
@@ -161,14 +161,14 @@ type Summary struct {
 	Open    int     `json:"open"`
 	Calls   int     `json:"calls"`
 	CostUSD float64 `json:"cost_usd"`
-	// CutOffUSD was paid beside it, for attempts that earlier runs could not finish.
+	// CutOffUSD was paid on top of CostUSD, for attempts that were interrupted.
 	CutOffUSD float64 `json:"cut_off_usd,omitempty"`
 	// ByModel counts the attempts of each model.
 	ByModel map[string]int `json:"attempts_by_model"`
 }
 
-// NotJudged says why no verdict could be had on any of the finished tasks; it is
-// empty when there is one, and when nothing is finished.
+// NotJudged returns why none of the finished tasks has a verdict. It is empty when one has, and when no task is
+// finished.
 func NotJudged(results []*Result) string {
 	why := ""
 	for _, r := range results {
@@ -188,7 +188,7 @@ func NotJudged(results []*Result) string {
 	return why
 }
 
-// Summarise counts results; nil and unfinished ones are open.
+// Summarise counts results; nil and unfinished results count as open.
 func Summarise(results []*Result) Summary {
 	s := Summary{Tasks: len(results), ByModel: map[string]int{}}
 	for _, r := range results {
@@ -213,9 +213,8 @@ func Summarise(results []*Result) Summary {
 	return s
 }
 
-// Check opens the repositories of tasks and asks the verifiers about their trees as
-// they are, without calling a model. There are notes for some tasks; the error names
-// everything that is missing.
+// Check opens the repositories of tasks and runs the verifiers on the unchanged trees, without calling a model. notes
+// is keyed by instance ID; the error lists everything that is missing.
 func (b *Batch) Check(ctx context.Context, tasks []Task) (notes map[string][]string, err error) {
 	repos, err := b.open(ctx, tasks)
 	defer func() { err = errors.Join(err, closeAll(repos)) }()

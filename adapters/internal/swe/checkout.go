@@ -20,27 +20,25 @@ import (
 	"time"
 )
 
-// Repository is a git repository whose commits are checked out for attempts. Work
-// trees are used again: only what an attempt changed is put back. It is safe for
-// concurrent use, also by several processes.
+// Repository is a git repository whose commits are checked out for attempts. Work trees are reused: only what an
+// attempt changed is restored. It is safe for concurrent use, also by several processes.
 type Repository struct {
 	dir   string
 	trees string
 
-	mu   sync.Mutex  // git's own lock on the list of work trees does not wait
-	made []*Checkout // all trees
-	idle []*Checkout // those that nobody uses
+	mu   sync.Mutex // held during "git worktree" commands: git does not wait for its lock
+	made []*Checkout
+	idle []*Checkout // not in use
 	next int         // the last tree's number
 
-	histories sync.Mutex          // one is made at a time
-	secrets   map[string][]string // by commit, its files that look like secrets
+	histories sync.Mutex          // guards secrets, and the creation of history repositories
+	secrets   map[string][]string // files that look like secrets, by commit
 
 	dependencies func() ([]string, error)
 }
 
-// OpenRepository opens the repository at dir. Work trees are made under trees,
-// which belongs to this repository and this process; what an earlier process left
-// there is removed. The caller closes it.
+// OpenRepository opens the repository at dir. Work trees are made under trees, which belongs to this repository and
+// this process; the leftovers of an earlier process are removed. The caller closes the repository.
 func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error) {
 	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -60,8 +58,7 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 	return r, nil
 }
 
-// CountUncommitted returns how many files of the work tree at dir are not as in its
-// commit, new ones included.
+// CountUncommitted returns how many files of the work tree at dir differ from its commit, untracked files included.
 func CountUncommitted(ctx context.Context, dir string) (int, error) {
 	out, err := git(ctx, dir, "status", "--porcelain")
 	if err != nil {
@@ -70,10 +67,10 @@ func CountUncommitted(ctx context.Context, dir string) (int, error) {
 	return strings.Count(out, "\n"), nil
 }
 
-// Commit returns the full name of a commit; "" means HEAD.
+// Commit resolves a commit name to the full hash; "" means HEAD.
 func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 	if name = cmp.Or(name, "HEAD"); fullName.MatchString(name) {
-		return name, nil // making the work tree will tell
+		return name, nil // Checkout fails if there is no such commit
 	}
 	out, err := git(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
@@ -82,10 +79,9 @@ func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
-// fullName matches the full name of a commit.
 var fullName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-// Close removes the work trees and what git knows about them.
+// Close removes the work trees and git's records of them.
 func (r *Repository) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,19 +97,20 @@ func (r *Repository) Close() error {
 type Checkout struct {
 	Dir    string
 	Commit string
-	// LeftOut are the files of the commit that look like secrets, see [jail.LooksSecret].
+	// LeftOut lists the files of the commit that look like secrets, see [jail.LooksSecret].
 	LeftOut []string
 	repo    *Repository
-	// readable is what .git of the tree leads to.
+	// readable lists the paths outside the tree that commands need: those that .git points to, and linked
+	// dependencies.
 	readable []string
-	// linked are the folders of dependencies that the tree has by links.
+	// linked lists the dependency folders that are symbolic links in the tree.
 	linked []string
-	// admin is git's own folder for the tree. It is never read from the tree's .git,
-	// which a command there may have changed.
+	// admin is git's administrative folder for the tree. It is never read from the tree's .git, which a command in
+	// the tree can change.
 	admin string
 }
 
-// Checkout gives out a work tree of commit. The caller closes it.
+// Checkout returns a clean work tree of commit, either an idle one or a new one. The caller closes it.
 func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, error) {
 	for {
 		c := r.takeIdle()
@@ -124,7 +121,7 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 		if err == nil {
 			return c, nil
 		}
-		// What an attempt left cannot be put back: another tree takes its place.
+		// The tree cannot be restored: another one replaces it.
 		r.mu.Lock()
 		r.made = slices.DeleteFunc(r.made, func(made *Checkout) bool { return made == c })
 		fault := c.remove()
@@ -167,14 +164,14 @@ func (r *Repository) add(ctx context.Context, commit string) (*Checkout, error) 
 	}
 	c := &Checkout{Dir: dir, Commit: commit, repo: r, admin: admin}
 	r.made = append(r.made, c)
-	head, err := os.ReadFile(filepath.Join(admin, "HEAD")) // it is detached
+	head, err := os.ReadFile(filepath.Join(admin, "HEAD")) // HEAD is detached, so the file holds the hash
 	if c.Commit = strings.TrimSpace(string(head)); err != nil || !fullName.MatchString(c.Commit) {
 		return nil, fmt.Errorf("making a work tree: git says that it is at %q (%w)", c.Commit, err)
 	}
 	return c, c.prepare(ctx)
 }
 
-// reset checks out a commit and removes all other files, ignored ones and .git included.
+// reset checks out a commit and removes all other files, including ignored ones and .git.
 func (c *Checkout) reset(ctx context.Context, commit string) error {
 	link := filepath.Join(c.Dir, ".git")
 	if err := os.RemoveAll(link); err != nil {
@@ -190,22 +187,21 @@ func (c *Checkout) reset(ctx context.Context, commit string) error {
 	return c.prepare(ctx)
 }
 
-// git runs git on the tree with its own folder, never the one that the tree's .git names:
-// a config there could name filters to run.
+// git runs git on the tree with c.admin, never with the folder that the tree's .git names: a config there could name
+// filters to run.
 func (c *Checkout) git(ctx context.Context, args ...string) (string, error) {
 	return git(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
 }
 
-// Diff returns what was changed in the tree as a patch, new files included, and what it leaves out of
-// the patch because that could not be applied with it: links, files that are no text, such as what a
-// compiler or a database left, and installed packages.
+// Diff returns the changes in the tree as a patch, including new files. leftOut lists what a patch could not be
+// applied with: symbolic links, binary files such as the output of a compiler or a database, and installed packages.
 func (c *Checkout) Diff(ctx context.Context) (patch string, leftOut []string, err error) {
 	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
 		return "", nil, err
 	}
 	excluded := excludePaths(c.linked)
 	asText := []string{"--no-color", "--src-prefix=a/", "--dst-prefix=b/"}
-	// Both at once: few attempts leave anything that is no text.
+	// One git call suffices for most attempts, which leave no binary files.
 	both, err := c.diff(ctx, append([]string{"--raw", "--numstat", "--patch"}, asText...), excluded...)
 	if err != nil {
 		return "", nil, err
@@ -230,14 +226,14 @@ func excludePaths(paths []string) (list []string) {
 	return list
 }
 
-// noNumbers begins what git says of a file that is no text, instead of its lines.
+// noNumbers is how a --numstat line of a binary file begins.
 const noNumbers = "-\t-\t"
 
-// notForPatch matches git's summary of changes that [unfitForPatch] may find something in.
+// notForPatch matches a summary in which [unfitForPatch] can find something.
 var notForPatch = regexp.MustCompile(`(?m)^-\t-\t|^:\d+ 120000 |pyvenv\.cfg|node_modules/`)
 
-// unfitForPatch returns what no patch can hold of the changes that git lists, each with its modes and
-// then each with its lines: links, files that are no text, and folders of packages that were installed.
+// unfitForPatch returns the paths that a patch cannot hold: symbolic links, binary files, and folders of installed
+// packages. changes is the output of git diff --raw --numstat -z.
 func unfitForPatch(changes string) (paths []string) {
 	fields := strings.Split(changes, "\x00")
 	for i, field := range fields {
@@ -263,7 +259,7 @@ func unfitForPatch(changes string) (paths []string) {
 	})
 }
 
-// installedFolder returns the folder of packages that a new file shows to have been installed, or "".
+// installedFolder returns the folder of installed packages that a new file belongs to, or "".
 func installedFolder(name string) string {
 	if dir, ok := strings.CutSuffix(name, "/pyvenv.cfg"); ok {
 		return dir
@@ -274,14 +270,14 @@ func installedFolder(name string) string {
 	return ""
 }
 
-// diff compares the tree with its commit. It ignores changes within nested repositories:
-// git would run the filters that their configs name, which an attempt may have written.
+// diff compares the tree with its commit. It ignores changes within nested repositories: git would run the filters
+// that their configs name, which an attempt can write.
 func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) (string, error) {
 	args := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, options...)
 	return c.git(ctx, append(append(args, c.Commit, "--", "."), paths...)...)
 }
 
-// submoduleNotes returns a note on the submodules of the commit, which the tree has as empty folders.
+// submoduleNotes returns a note that lists the commit's submodules, which are empty folders in the tree.
 func (c *Checkout) submoduleNotes(ctx context.Context) ([]string, error) {
 	if _, err := os.Lstat(filepath.Join(c.Dir, ".gitmodules")); err != nil {
 		return nil, nil //nolint:nilerr // there are none
@@ -315,7 +311,7 @@ func (c *Checkout) gitWithInput(ctx context.Context, what, input string, args ..
 	return nil
 }
 
-// Close gives the tree back.
+// Close returns the tree to the pool of idle trees.
 func (c *Checkout) Close() {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
@@ -329,8 +325,8 @@ func (c *Checkout) remove() error {
 	return nil
 }
 
-// removeAll removes dir, even where a command took write permission away or the git of a
-// killed process still writes for a moment.
+// removeAll removes dir, even where a command took write permission away or the git of a killed process is still
+// writing.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -351,8 +347,7 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// Git runs git in a folder, without hooks, prompts, and the GIT_* variables of its environment. said is
-// what it writes to its standard error.
+// Git runs git in a folder, without hooks, prompts and inherited GIT_* variables. said is its standard error.
 func Git(ctx context.Context, dir string, in io.Reader, out io.Writer, args ...string) (said string, err error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"}, args...)...)
 	for _, v := range os.Environ() {

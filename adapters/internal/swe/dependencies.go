@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// dependencyFolders are what package managers install into a tree.
+// dependencyFolders are the folders that package managers install into a tree.
 var dependencyFolders = []string{"node_modules", ".venv", "venv", "vendor", "bower_components"}
 
-// ignoredDependencies returns the dependency folders that git ignores, which work trees lack.
+// ignoredDependencies returns the dependency folders that git ignores and that work trees therefore lack.
 func ignoredDependencies(ctx context.Context, dir string) ([]string, error) {
 	out, err := git(ctx, dir, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
@@ -30,8 +30,8 @@ func ignoredDependencies(ctx context.Context, dir string) ([]string, error) {
 	return found, nil
 }
 
-// linkDependencies links the dependencies that are installed in the repository into the
-// tree. Commands in the tree can read but not write them.
+// linkDependencies links the dependencies that are installed in the repository into the tree. Commands in the tree
+// can read them but not write to them.
 func (c *Checkout) linkDependencies() error {
 	names, err := c.repo.dependencies()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *Checkout) linkDependencies() error {
 		target := filepath.Join(c.repo.dir, filepath.FromSlash(name))
 		err := root.Symlink(target, filepath.FromSlash(name))
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-			continue // the commit has its own, or not the folder round it
+			continue // the commit has its own, or lacks the parent folder
 		}
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 
-// withoutFiles returns a patch of git without its changes to the files.
+// withoutFiles returns a git patch without its changes to files.
 func withoutFiles(text string, files []string) string {
 	const head = "diff --git "
 	var b strings.Builder
@@ -27,8 +27,8 @@ func withoutFiles(text string, files []string) string {
 	return b.String()
 }
 
-// handOver makes the result hold what was judged: the patch without the edits that were left
-// out, and the verdict with its confidence, which the cascade does not see.
+// handOver adjusts the result to what was judged: the patch without the edits that the verifier left out, and the
+// verdict with its confidence, which the cascade does not see.
 func (w *work) handOver(r *Result) {
 	r.Verdict = w.withConfidence(r.Verdict, r.Patch)
 	if r.Verdict == nil || len(r.Verdict.LeftOut) == 0 {
@@ -50,7 +50,7 @@ func (w *work) withConfidence(v *sdk.Verdict, patch string) *sdk.Verdict {
 	return &judged
 }
 
-// failure returns what the next model is told of a rejected patch: of hidden tests only the
+// failure returns the evidence of a rejected patch for the next model's prompt. Of hidden tests it holds only the
 // names.
 func (t *Task) failure(evidence string) string {
 	if t.TestPatch == "" {

@@ -11,12 +11,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// historyDepth is how many commits before its own an attempt may look at.
+// historyDepth is the number of commits of history that an attempt can see.
 const historyDepth = 50
 
-// history returns a repository that holds only a commit and some of its ancestors: no later
-// commit, which may hold the very fix, no branch, and none of the repository's settings,
-// which may hold a token. It is made once for a commit; "" where git cannot make it.
+// history returns a repository that holds only a commit and some of its ancestors: no later commit, which could hold
+// the very fix, no branch, and none of the repository's settings, which could hold a token. It is made once per
+// commit; the result is "" where git cannot make it.
 func (r *Repository) history(ctx context.Context, commit string) (string, error) {
 	r.histories.Lock()
 	defer r.histories.Unlock()
@@ -24,7 +24,7 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// A killed run's git may still write there, so failing to remove it is no error.
+	// The git of a killed run may still be writing there, so a failed removal is no error.
 	left, _ := filepath.Glob(dir + ".new*")
 	for _, old := range left {
 		_ = os.RemoveAll(old)
@@ -52,14 +52,14 @@ func (r *Repository) fetchHistory(ctx context.Context, dir, commit string) error
 	if _, err := git(ctx, r.trees, "init", "--quiet", "--bare", "--template=", dir); err != nil {
 		return err
 	}
-	// The repository is asked for a commit by its name, which it need not allow to others.
+	// The repository's own configuration need not allow fetching a commit by hash, so upload-pack is told to.
 	_, err := git(ctx, dir, "fetch-pack", "--quiet", fmt.Sprintf("--depth=%d", historyDepth),
 		"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack", "file://"+r.dir, commit)
 	return err
 }
 
-// prepare points .git of the tree to the history that an attempt may see, and removes files
-// that look like secrets.
+// prepare removes the files that look like secrets, links the dependencies, and points .git at the history that an
+// attempt can see.
 func (c *Checkout) prepare(ctx context.Context) error {
 	if err := errors.Join(c.removeSecrets(ctx), os.RemoveAll(c.cacheDir())); err != nil {
 		return err
@@ -93,11 +93,11 @@ func (c *Checkout) prepare(ctx context.Context) error {
 	return os.WriteFile(link, []byte("gitdir: "+c.gitDir()+"\n"), 0o644)
 }
 
-// gitDir is the git folder that commands of an attempt use.
+// gitDir is the git folder for the commands of an attempt.
 func (c *Checkout) gitDir() string { return c.Dir + ".git" }
 
-// removeSecrets removes the files that look like secrets from the tree, and marks them as not
-// checked out, so that no diff shows them as removed.
+// removeSecrets removes the files that look like secrets from the tree, and marks them skip-worktree so that no diff
+// shows them as deleted.
 func (c *Checkout) removeSecrets(ctx context.Context) error {
 	var err error
 	if c.LeftOut, err = c.repo.secretsOf(ctx, c); err != nil || len(c.LeftOut) == 0 {
@@ -119,8 +119,8 @@ func (c *Checkout) removeSecrets(ctx context.Context) error {
 	return nil
 }
 
-// secretsOf returns the files that look like secrets in c, which was just checked out. The
-// result is cached by commit.
+// secretsOf returns the files of c, which must just have been checked out, that look like secrets. Results are cached
+// by commit.
 func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, error) {
 	r.histories.Lock()
 	defer r.histories.Unlock()
@@ -141,5 +141,5 @@ func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, erro
 	return found, nil
 }
 
-// cacheDir is the build cache of commands in the tree, empty when an attempt begins.
+// cacheDir is the build cache of commands in the tree. It is empty when an attempt starts.
 func (c *Checkout) cacheDir() string { return c.Dir + ".cache" }

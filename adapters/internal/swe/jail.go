@@ -15,27 +15,25 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
-// Jail runs commands that models ask for in a work tree, which they change. The
-// zero value refuses them.
+// Jail runs the commands of models in a work tree, which they can change. The zero value refuses them.
 type Jail struct {
-	// Layers and Missing say what holds the commands and what could not be had.
+	// Layers are the isolation layers in force; Missing maps each unavailable layer to the reason.
 	Layers  []string
 	Missing map[string]string
 
 	jail jail.Walls
-	// image says that toolchains are those of a container.
+	// image reports that the toolchains are those of a container image.
 	image bool
 }
 
-// Ran is what a command did.
+// Ran is the outcome of a command.
 type Ran struct {
 	Code     int
 	Output   string
 	TimedOut bool
 }
 
-// NewJail probes what isolation can be had here. The program must call
-// [jail.Main] before anything else.
+// NewJail probes which isolation layers this machine offers. The program must call [jail.Main] before anything else.
 func NewJail(ctx context.Context) (*Jail, error) {
 	opened, err := jail.Open(ctx, jail.Options{})
 	if err != nil {
@@ -44,8 +42,7 @@ func NewJail(ctx context.Context) (*Jail, error) {
 	return newJail(opened, false), nil
 }
 
-// NewContainerJail has what models ask for run in containers. The image is fetched
-// before it returns.
+// NewContainerJail returns a jail that runs commands in containers. It pulls the image before it returns.
 func NewContainerJail(ctx context.Context, options container.Options) (*Jail, error) {
 	engine, err := container.Open(ctx, options)
 	if err != nil {
@@ -62,12 +59,12 @@ func newJail(walls jail.Walls, image bool) *Jail {
 	return &Jail{layers, missing, walls, image}
 }
 
-// maxOutput is the largest output of a command that is kept.
+// maxOutput bounds the output of a command, in bytes.
 const maxOutput = 1 << 20
 
-// Run runs a command in dir; it may also read the further paths. Cache, where it is not empty, is a
-// folder for what the commands in dir compile, which is kept for later ones in dir alone: code that
-// ran beside a cache may have written to it. The error is only for what the command could not help.
+// Run runs a command in dir, with read access to the paths in readable. cache, when not empty, is a folder that keeps
+// the build cache for later commands in dir. It must not serve other trees: code that ran beside a cache can have
+// written to it. A failing command is no error.
 func (j *Jail) Run(ctx context.Context, dir string, readable []string, cache string, timeout time.Duration, args ...string) (*Ran, error) {
 	if j.jail == nil {
 		return nil, errors.New("no commands are run without a jail")
@@ -103,14 +100,13 @@ func (j *Jail) spec(dir string, timeout time.Duration, args []string) *jail.Spec
 	return spec
 }
 
-// buildCache is where commands see their build cache.
 const buildCache = "/tmp/go-build"
 
-// addCache adds Go's build cache to a run: what [Jail.compile] compiled, and what earlier
-// commands in the same tree left in own.
+// addCache gives a run Go's build cache: the output of [Jail.compile] below, and that of earlier commands in the same
+// tree, own, above it.
 func (j *Jail) addCache(spec *jail.Spec, own string) {
 	cache := jail.Cache{Path: buildCache, Keep: own, Files: map[string][]byte{
-		// A fresh date keeps go from sweeping through the cache in every run.
+		// A recent date keeps go from trimming the cache in every run.
 		"trim.txt": []byte(strconv.FormatInt(time.Now().Unix(), 10) + "\n"),
 	}}
 	if own != "" {
@@ -123,14 +119,15 @@ func (j *Jail) addCache(spec *jail.Spec, own string) {
 		spec.Env, spec.Caches = append(spec.Env, "GOCACHE="+buildCache), []jail.Cache{cache}
 		return
 	}
-	// Without mounts, what is discarded would be compiled anew by every command.
+	// Without mounts there is no overlay to discard, so commands write to own directly; otherwise each would compile
+	// everything anew.
 	if os.MkdirAll(own, 0o755) == nil {
 		spec.Env, spec.Writable = append(spec.Env, "GOCACHE="+own), []string{own}
 	}
 }
 
-// compile fills the build cache that all trees begin with, by a command that runs no code of
-// the tree. If it fails, later commands are only slower.
+// compile fills the build cache that all trees start with. It runs no code of the tree. If it fails, later commands
+// are only slower.
 func (j *Jail) compile(ctx context.Context, dir string) error {
 	compiled := compiledCache()
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil || j.jail == nil || j.image || compiled == "" || !slices.Contains(j.Layers, jail.LayerMount) {
@@ -145,7 +142,7 @@ func (j *Jail) compile(ctx context.Context, dir string) error {
 	return err
 }
 
-// moduleCache is the folder of Go's modules; empty when there is none.
+// moduleCache returns the folder of Go's module cache, or "" when there is none.
 var moduleCache = sync.OnceValue(func() string {
 	modules := os.Getenv("GOMODCACHE")
 	if home, err := os.UserHomeDir(); err == nil && modules == "" {
@@ -157,7 +154,7 @@ var moduleCache = sync.OnceValue(func() string {
 	return modules
 })
 
-// compiledCache is the folder of what was only compiled; empty when it cannot be made.
+// compiledCache returns the folder for the output of [Jail.compile], or "" when it cannot be made.
 var compiledCache = sync.OnceValue(func() string {
 	base, err := os.UserCacheDir()
 	if err != nil {

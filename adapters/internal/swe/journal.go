@@ -15,40 +15,40 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Journal records a run so that it can go on after being killed. It is a file of
-// JSON lines, appended to and synced after each record. It is safe for concurrent
-// use within one process and locked against others.
+// Journal records a run so that it can resume after being killed. It is a file of JSON lines; each record is
+// appended, and synced unless it is a payment. It is safe for concurrent use within one process and locked against
+// others.
 type Journal struct {
 	mu sync.Mutex
-	// keep writes a record and, if it is to be synced, all before it, so that they outlive the machine.
+	// keep writes a record. With isSynced it also syncs, so that this and all earlier records survive a crash of the
+	// machine.
 	keep     func(line []byte, isSynced bool) error
-	file     *os.File // nil where others keep the records
-	end      int64    // of the whole lines in it
+	file     *os.File // nil where a queue keeps the records
+	end      int64    // offset behind the last whole line of file
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
 	spentUSD float64
-	// openUSD is what was spent on each task since its last result.
+	// openUSD is the spend on each task since its last result.
 	openUSD map[string]float64
-	// worker is who writes, where that is not the run itself.
+	// worker is the name of the queue worker that writes, or "" for a local run.
 	worker string
-	// queued are the numbers of the records that came from workers, and queuedUSD what
-	// they say was spent.
+	// queued holds the numbers of the records received from workers, and queuedUSD their spend.
 	queued    map[int64]bool
 	queuedUSD float64
 }
 
-// AttemptRecord is one finished attempt of one model at a task, with what it cost.
+// AttemptRecord is one finished attempt of one model, with its cost.
 type AttemptRecord struct {
 	InstanceID string     `json:"instance_id"`
 	Key        string     `json:"key"`
 	Answer     sdk.Answer `json:"answer"`
 	Trajectory Trajectory `json:"trajectory"`
-	// Worker is the worker of a queue that made it, if any did.
+	// Worker is the queue worker that made the attempt, if any.
 	Worker string `json:"worker,omitempty"`
 }
 
-// PaidRecord is what one call of a model, or one verification, cost. Attempts that
-// are never finished have cost money too.
+// PaidRecord is the cost of one model call or one verification, recorded at once because an attempt that never
+// finishes costs money too.
 type PaidRecord struct {
 	InstanceID string  `json:"instance_id"`
 	USD        float64 `json:"usd"`
@@ -58,17 +58,17 @@ type record struct {
 	Paid    *PaidRecord    `json:"paid,omitempty"`
 	Attempt *AttemptRecord `json:"attempt,omitempty"`
 	Result  *Result        `json:"result,omitempty"`
-	// Queued is the record's number in the queue that it came from.
+	// Queued is the record's number in the queue it came from.
 	Queued int64 `json:"queued,omitempty"`
-	// Event is what a worker tells those who wait; it is not kept.
+	// Event is a progress message of a worker; it is not stored.
 	Event string `json:"event,omitempty"`
 }
 
-// ErrLocked says that another process uses the journal.
+// ErrLocked means that another process uses the journal.
 var ErrLocked = errors.New("another run uses this journal")
 
-// OpenJournal opens or makes a journal. A last line that a kill cut off is dropped;
-// any other damage is an error.
+// OpenJournal opens or creates a journal. A last line that was cut off by a kill is dropped; any other damage is an
+// error.
 func OpenJournal(path string) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func OpenJournal(path string) (*Journal, error) {
 	}
 	err = filelock.Take(file)
 	for tries := 0; err != nil && tries < 10; tries++ {
-		// A run that was killed while it started a program has it until that one begins.
+		// A killed run that was just starting a program holds the lock until the child has called exec.
 		time.Sleep(50 * time.Millisecond)
 		err = filelock.Take(file)
 	}
@@ -105,7 +105,7 @@ func (j *Journal) load() error {
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			// What has no newline was being written when the run was killed.
+			// A line without a newline was being written when the run was killed.
 			return j.file.Truncate(j.end)
 		}
 		if err != nil {
@@ -140,7 +140,7 @@ func (j *Journal) add(r *record) {
 	}
 }
 
-// write writes a record, and adds it. A nil journal keeps nothing.
+// write stores a record and updates the totals. A nil journal discards it.
 func (j *Journal) write(r record) error {
 	if j == nil {
 		return nil
@@ -151,7 +151,7 @@ func (j *Journal) write(r record) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	// Payments are many and small; what comes after them syncs them too.
+	// Payments are many and small; the next other record syncs them too.
 	if err := j.keep(line, r.Paid == nil); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
@@ -159,7 +159,8 @@ func (j *Journal) write(r record) error {
 	return nil
 }
 
-// append writes a line to the file. One write, then a sync: it is there whole, or cut off at its end.
+// append writes a line to the file in one write, then syncs: after a crash the line is whole, or cut off at the end
+// of the file.
 func (j *Journal) append(line []byte, isSynced bool) error {
 	n, err := j.file.WriteAt(append(line, '\n'), j.end)
 	if err != nil {
@@ -172,7 +173,7 @@ func (j *Journal) append(line []byte, isSynced bool) error {
 	return j.file.Sync()
 }
 
-// Attempt returns a finished attempt, by its key. j may be nil.
+// Attempt returns a finished attempt by its key. j can be nil.
 func (j *Journal) Attempt(instance, key string) (AttemptRecord, bool) {
 	if j == nil {
 		return AttemptRecord{}, false
@@ -187,7 +188,7 @@ func (j *Journal) Attempt(instance, key string) (AttemptRecord, bool) {
 	return AttemptRecord{}, false
 }
 
-// Result returns a finished task's result. j may be nil.
+// Result returns the result of a finished task. j can be nil.
 func (j *Journal) Result(instance string) (Result, bool) {
 	if j == nil {
 		return Result{}, false
@@ -198,8 +199,8 @@ func (j *Journal) Result(instance string) (Result, bool) {
 	return r, ok
 }
 
-// cutOffUSD returns what was spent on a task since its last result beyond what its new one comes to: on
-// attempts that were cut off. j may be nil.
+// cutOffUSD returns the spend on a task since its last result beyond the cost of its new one: the cost of interrupted
+// attempts. j can be nil.
 func (j *Journal) cutOffUSD(r *Result) float64 {
 	if j == nil {
 		return 0
@@ -209,15 +210,14 @@ func (j *Journal) cutOffUSD(r *Result) float64 {
 	return sdk.RoundUSD(max(0, j.openUSD[r.InstanceID]-r.CostUSD))
 }
 
-// SpentUSD returns what the recorded calls cost, those of attempts that were cut off
-// included.
+// SpentUSD returns the cost of all recorded calls, including those of interrupted attempts.
 func (j *Journal) SpentUSD() float64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.spentUSD
 }
 
-// Attempts returns how many finished attempts are recorded.
+// Attempts returns the number of finished attempts.
 func (j *Journal) Attempts() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -228,7 +228,7 @@ func (j *Journal) Attempts() int {
 	return n
 }
 
-// workerName returns the worker that writes, "" for a run of its own. j may be nil.
+// workerName returns the worker that writes, or "" for a local run. j can be nil.
 func (j *Journal) workerName() string {
 	if j == nil {
 		return ""
@@ -236,5 +236,5 @@ func (j *Journal) workerName() string {
 	return j.worker
 }
 
-// Close closes the file and gives up the lock.
+// Close closes the file and releases the lock.
 func (j *Journal) Close() error { return j.file.Close() }

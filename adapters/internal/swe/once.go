@@ -2,7 +2,7 @@ package swe
 
 import "github.com/stepfall/stepfall/sdk/cascade"
 
-// singleCandidate is the strategy of PerStep: the one candidate, once.
+// singleCandidate is the strategy of PerStep: it runs the only candidate once.
 type singleCandidate struct{}
 
 // Decide runs candidate 0 and then stops.

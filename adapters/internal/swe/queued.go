@@ -18,49 +18,48 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// QueueKind is the kind of a queue's work that is a task.
+// QueueKind is the kind of a swe task in a queue.
 const QueueKind = "swe"
 
-// Job has the tasks of a [Batch] done by the workers of a queue, see [QueueWorker]. A
-// repository in a folder is sent through the queue's database, once for the commits
-// that the tasks begin at; of one that is a URL, workers fetch them by git.
+// Job runs the tasks of a [Batch] on the workers of a queue, see [QueueWorker]. A repository in a folder is sent
+// through the queue's database, once for all base commits of the tasks; workers fetch a repository with a URL by git.
 type Job struct {
 	Run   *queue.Run
 	Queue *queue.Queue
 	Settings
-	// Journal, when not nil, keeps what workers record, and gives the results it has.
+	// Journal, when not nil, stores the records of workers, and supplies the results of earlier runs.
 	Journal *Journal
-	// Progress, when not nil, is told what happens, a line at a time.
+	// Progress, when not nil, is called with each event.
 	Progress func(instance, event string)
-	// Spend counts what was spent.
+	// Spend, when not nil, accumulates the spend of the workers.
 	Spend *Spend
 
 	mu      sync.Mutex
 	sources map[string]source
-	names   map[string]string // instances by the names of their jobs
+	names   map[string]string // instance IDs by job name
 }
 
-// Settings are what a worker is told of a run.
+// Settings are the settings of a run that workers need.
 type Settings struct {
 	Policy queue.Policy `json:"policy"`
-	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
+	// CapUSD is the most that the run's workers may spend together; 0 means no cap.
 	CapUSD float64 `json:"cap_usd,omitempty"`
-	// MaxTurns, TestCommand, Image and Engine are the solver's.
+	// MaxTurns, TestCommand, Image and Engine configure the worker's solver.
 	MaxTurns    int      `json:"max_turns,omitempty"`
 	TestCommand []string `json:"test_command,omitempty"`
 	Image       string   `json:"image,omitempty"`
 	Engine      []string `json:"engine,omitempty"`
 }
 
-// source is where a worker has a repository from.
+// source says where a worker gets a repository.
 type source struct {
-	// URL is asked by git, when it is not empty.
+	// URL, when not empty, is fetched by git.
 	URL string `json:"url,omitempty"`
-	// Bundle is a parcel with the commits.
+	// Bundle, when not empty, names a parcel with the commits.
 	Bundle string `json:"bundle,omitempty"`
 }
 
-// taskArgs are what a worker is told of a task.
+// taskArgs are the arguments of a task's job.
 type taskArgs struct {
 	Settings
 	Task   Task   `json:"task"`
@@ -72,8 +71,7 @@ func isRemote(repo string) bool {
 	return strings.Contains(repo, "://") || strings.HasPrefix(repo, "git@")
 }
 
-// send makes the repositories available to workers, and returns the tasks with full commit
-// names.
+// send makes the repositories available to workers, and returns the tasks with full commit hashes.
 func (q *Job) send(ctx context.Context, repos map[string]*Repository, tasks []Task) ([]Task, error) {
 	tasks = slices.Clone(tasks)
 	q.sources, q.names = map[string]source{}, map[string]string{}
@@ -133,7 +131,7 @@ func (q *Job) bundle(ctx context.Context, repo *Repository, commits []string) (s
 
 func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, err error) {
 	r = &Result{InstanceID: t.InstanceID}
-	// The worker's repository gives the same: the commit is a full name by now.
+	// The worker computes the same fingerprint: BaseCommit is a full hash by now.
 	if r.Task, err = t.fingerprint(ctx, repo); err != nil {
 		r.Error = err.Error()
 		return r, nil
@@ -159,7 +157,7 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, 
 		return r, err
 	}
 	if r.Unfinished {
-		// The worker ends a task early for one reason of the task's own.
+		// A worker leaves a task unfinished only when the budget is exhausted.
 		return r, fmt.Errorf("%s: %w", r.Error, sdk.ErrBudgetExhausted)
 	}
 	if r.Error == "" {
@@ -168,11 +166,11 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, 
 	return r, err
 }
 
-// TakeRecord takes what a worker has recorded; it goes to the run's options.
+// TakeRecord handles a record of a worker. It is the callback in the run's options.
 func (q *Job) TakeRecord(rec queue.Record) {
 	var line record
 	if json.Unmarshal(rec.Data, &line) != nil {
-		return // of another version: it is the worker's own to read
+		return // written by another version; only the worker reads it
 	}
 	if line.Event != "" {
 		q.mu.Lock()
@@ -187,12 +185,11 @@ func (q *Job) TakeRecord(rec queue.Record) {
 		q.Spend.Add(line.Paid.USD)
 	}
 	line.Queued = rec.N
-	// What is not written here is still in the queue, and heard of again.
+	// A record that cannot be written is still in the queue, and is delivered again.
 	_ = q.Journal.write(line)
 }
 
-// QueuedRuns returns the numbers of the records that came from a queue, and what was spent
-// by them. j may be nil.
+// QueuedRuns returns the numbers of the records received from a queue, and their spend. j can be nil.
 func (j *Journal) QueuedRuns() (known map[int64]bool, usd float64) {
 	if j == nil {
 		return nil, 0

@@ -21,14 +21,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// QueueWorker does tasks for a queue. It is safe for concurrent use.
+// QueueWorker runs swe tasks for a queue. It is safe for concurrent use.
 type QueueWorker struct {
 	Routers  *queue.RouterCache
 	Cache    *queue.Cache
 	Accounts *store.LeasedAccounts
-	// Jail runs the commands that models ask for, where a task names no image.
+	// Jail runs the commands of models where a task names no image.
 	Jail *Jail
-	// Trees is where work trees are made; it belongs to this process.
+	// Trees is the folder for work trees. It belongs to this process.
 	Trees string
 
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type QueueWorker struct {
 	costs map[string]*trajectoryCosts
 }
 
-// Kind returns the work, so much at once.
+// Kind returns the queue kind that runs parallel tasks at once.
 func (h *QueueWorker) Kind(parallel int) queue.Kind { return queue.Kind{Parallel: parallel, Do: h.do} }
 
 func (h *QueueWorker) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
@@ -70,8 +70,8 @@ func (h *QueueWorker) solver(ctx context.Context, j *queue.Job, a *taskArgs, r *
 		Setup: FromRouter(r), Mode: Mode(r.Policy().Trajectory.Unit), Agent: Agent{MaxTurns: a.MaxTurns}, Jail: h.Jail,
 		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: a.TestCommand, Spend: &Spend{Run: j.Run},
 		Progress: func(_, event string) {
-			line, _ := json.Marshal(record{Event: event}) // plain text
-			_ = j.Record(ctx, line)                       // nobody misses a line
+			line, _ := json.Marshal(record{Event: event}) // cannot fail
+			_ = j.Record(ctx, line)                       // progress only
 		},
 	}
 	s.Setup.Step.Cost = h.costsOf(j.Run)
@@ -102,7 +102,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 		own.add(&line)
 	}
 	own.keep = func(line []byte, _ bool) error {
-		// The result is what the job returns.
+		// The result is the output of the job already.
 		if strings.HasPrefix(string(line), `{"result":`) {
 			return nil
 		}
@@ -111,7 +111,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 	return own, nil
 }
 
-// costsOf returns the costs that this worker has seen in a run.
+// costsOf returns the attempt costs that this worker has seen in a run.
 func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +152,7 @@ func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository,
 	return repo, nil
 }
 
-// initRepository makes a repository of the commits that were sent, or an empty one.
+// initRepository makes a repository with the commits of the bundle, or an empty one.
 func (h *QueueWorker) initRepository(ctx context.Context, dir, bundle string) error {
 	if _, err := git(ctx, dir, "init", "--quiet", "--template="); err != nil || bundle == "" {
 		return err
@@ -165,8 +165,8 @@ func (h *QueueWorker) initRepository(ctx context.Context, dir, bundle string) er
 	return errors.Join(err, os.Remove(path))
 }
 
-// fetchCommit fetches a commit and its ancestors into the repository at dir, or all refs
-// where the server serves no single commits.
+// fetchCommit fetches a commit and its ancestors into the repository at dir, or all refs where the server does not
+// serve single commits.
 func fetchCommit(ctx context.Context, dir, url, commit string) error {
 	if _, err := git(ctx, dir, "cat-file", "-e", commit+"^{commit}"); err == nil {
 		return nil
@@ -181,7 +181,7 @@ func fetchCommit(ctx context.Context, dir, url, commit string) error {
 	return err
 }
 
-// Close removes the work trees. No task is at work any more.
+// Close removes the work trees. It must not be called while a task runs.
 func (h *QueueWorker) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,8 +191,8 @@ func (h *QueueWorker) Close() error {
 }
 
 func (r *Repository) bundle(ctx context.Context, commits []string, w io.Writer) error {
-	// A bundle holds what has names: in a repository of its own that borrows this one's
-	// objects, so that nothing is written here.
+	// A bundle holds refs only. They are made in a temporary repository that borrows this one's objects, so that
+	// nothing is written here.
 	dir, err := os.MkdirTemp("", "stepfall-bundle-*")
 	if err != nil {
 		return err

@@ -6,15 +6,15 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// maxRepeats is how often a model may make the same calls with the same results
-// before its attempt is ended: it is in a loop, and pays for each round.
+// maxRepeats is how often a model may make the same calls with the same results before its attempt ends: it is in a
+// loop, and pays for each round.
 const maxRepeats = 3
 
-// repeats counts turns that were alike in calls and results.
+// repeats counts turns by the hash of their calls and results.
 type repeats map[[sha256.Size]byte]int
 
-// isLoop counts the last turn, whose results are the last messages, and reports whether it has
-// occurred maxRepeats times.
+// isLoop counts the last turn, whose results are the last messages, and reports whether it has occurred maxRepeats
+// times.
 func (r repeats) isLoop(calls []llms.ToolCall, messages []llms.MessageContent) bool {
 	hash := sha256.New()
 	for i, c := range calls {

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
 )
 
-// Scratch is a folder for the work trees of a run that keeps no state. A run that is
-// killed leaves its folder behind; the next one removes it.
+// Scratch is a folder for the work trees of a run without a state folder. A killed run leaves its folder behind; the
+// next run removes it.
 type Scratch struct {
 	Dir  string
 	lock *os.File
@@ -22,9 +22,8 @@ const (
 	lockName      = "lock"
 )
 
-// NewScratch makes a folder under base, "" being the system's folder for temporary
-// files, and removes those of runs that have ended without doing so. The caller
-// closes it.
+// NewScratch makes a folder under base, where "" means [os.TempDir], and removes the folders of runs that were
+// killed. The caller closes it.
 func NewScratch(base string) (*Scratch, error) {
 	base = cmp.Or(base, os.TempDir())
 	left, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
@@ -45,8 +44,8 @@ func NewScratch(base string) (*Scratch, error) {
 	return &Scratch{Dir: dir, lock: lock}, nil
 }
 
-// removeAbandoned removes a folder whose lock nobody holds. A folder without a lock file is
-// being made; one of another user cannot be opened.
+// removeAbandoned removes a folder whose lock nobody holds. A folder without a lock file is still being made; one of
+// another user cannot be opened.
 func removeAbandoned(dir string) {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Lstat(path); err != nil {
@@ -57,11 +56,11 @@ func removeAbandoned(dir string) {
 		return
 	}
 	defer lock.Close()
-	// The next run tries again.
+	// On failure the next run tries again.
 	_ = removeAll(dir)
 }
 
-// lockFolder takes the folder's lock, which the kernel gives back when the process ends.
+// lockFolder takes the folder's lock, which the kernel releases when the process ends.
 func lockFolder(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|filelock.NoFollow, 0o600)
 	if err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// FromRouter returns the setup of a policy at work. Every call of a model goes
-// through the router, with its retries, taps, ledgers and traces: for whole
-// trajectories pinned to one model, and for single steps as the strategy decides.
+// FromRouter returns the setup of a router's policy. Every model call goes through the router, with its retries,
+// taps, ledgers and traces: pinned to one model for whole trajectories, routed by the strategy for single steps.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
 	s := Setup{TestCommand: verifierCommand(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
@@ -50,8 +49,8 @@ func verifierCommand(p *policies.Policy) []string {
 	return nil
 }
 
-// meteredModel is the router with errors that carry the cost of failed calls. pin, when not
-// empty, is the model to call.
+// meteredModel is the router with errors that carry the cost of failed calls. pin, when not empty, is the model to
+// call.
 type meteredModel struct {
 	inner llms.Model
 	pin   string
@@ -73,7 +72,7 @@ func (m meteredModel) Call(ctx context.Context, prompt string, options ...llms.C
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// spentError is the error of calls that have cost something although they failed.
+// spentError is the error of a failed call that has cost something.
 type spentError struct {
 	error
 	usd float64
@@ -91,14 +90,14 @@ func routedCost(_ *sdk.Model, r *llms.ContentResponse) (sdk.Usage, float64) {
 	return sdk.Usage{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens}, t.CostUSD
 }
 
-// What an attempt is expected to use before any has been seen, in tokens.
+// The expected tokens of an attempt before any has been seen.
 const (
 	expectedInput  = 25_000
 	expectedOutput = 2_000
 )
 
-// trajectoryCosts predicts an attempt's cost by the mean of the model's earlier attempts, and
-// by an expected length before the first. It is safe for concurrent use.
+// trajectoryCosts predicts the cost of an attempt by the mean of the model's earlier attempts, and before the first
+// by the expected tokens. It is safe for concurrent use.
 type trajectoryCosts struct {
 	mu  sync.Mutex
 	sum map[string]float64

@@ -17,85 +17,83 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Mode says what is cascaded; its words are those of the policy's trajectory block.
+// Mode selects what is cascaded; its values are those of the policy's trajectory block.
 type Mode string
 
 // The modes.
 const (
 	// WholeTrajectory: each model makes its own attempt on a clean tree.
 	WholeTrajectory Mode = sdk.ModeAttempt
-	// PerStep: one attempt, each call of which is routed.
+	// PerStep: one attempt, and each of its calls is routed.
 	PerStep Mode = sdk.ModeRoutedAttempt
 )
 
-// Setup is what a policy comes to.
+// Setup is a policy in the form that the solver needs.
 type Setup struct {
 	// Step is the configuration of the step engine: candidates, strategy, verifiers.
 	Step step.Config
-	// Route, when not nil, says what match blocks and pacing make of a task; see
-	// [middleware.Config].
+	// Route, when not nil, applies match blocks and pacing to a task; see [middleware.Config].
 	Route func(*sdk.Query) middleware.Route
-	// Notes are what a person should know of the policy's verifiers before a run.
+	// Notes are warnings about the policy's verifiers.
 	Notes []string
-	// TestCommand is that of the policy's verifier.
+	// TestCommand is the test command of the policy's verifier.
 	TestCommand []string
-	// Models are the candidates themselves, by name, for WholeTrajectory.
+	// Models holds the candidates by name, for WholeTrajectory.
 	Models map[string]llms.Model
-	// Routed is the model that routes each call, for PerStep.
+	// Routed routes each call, for PerStep.
 	Routed llms.Model
-	// Cost says what a model's response cost, failed calls before it included.
+	// Cost returns the usage and cost of a response, including failed calls before it.
 	Cost func(*sdk.Model, *llms.ContentResponse) (sdk.Usage, float64)
 }
 
-// Solver mends tasks of repositories. It is safe for concurrent use.
+// Solver solves tasks. It is safe for concurrent use.
 type Solver struct {
 	Setup Setup
 	Mode  Mode
 	Agent Agent
-	// Jail runs the commands that models ask for; nil refuses them.
+	// Jail runs the commands of models; nil refuses them.
 	Jail *Jail
-	// ShowFailures tells the next model what the one before did and why it was rejected.
+	// ShowFailures shows the next model the rejected patches and why they were rejected.
 	ShowFailures bool
-	// TestCommand runs a repository's tests; a task's own comes first.
+	// TestCommand runs the repository's tests; a task's own command has precedence.
 	TestCommand []string
 	Spend       *Spend
-	// Journal, when not nil, records attempts and results and gives those it has.
+	// Journal, when not nil, records attempts and results, and supplies those of earlier runs.
 	Journal *Journal
-	// Progress, when not nil, is told what happens, a line at a time.
+	// Progress, when not nil, is called with each event.
 	Progress func(instance, event string)
 }
 
 // Result is the outcome of a task.
 type Result struct {
 	InstanceID string `json:"instance_id"`
-	// Task is a fingerprint of the task's text, commit and tests, empty without a journal.
+	// Task is a fingerprint of the task's text, commit and tests; empty without a journal.
 	Task string `json:"task,omitempty"`
-	// Worker is the worker of a queue that did the task, if any did.
+	// Worker is the queue worker that ran the task, if any.
 	Worker string `json:"worker,omitempty"`
-	// Recorded says that the result is from an earlier run.
+	// Recorded reports that the result is from an earlier run.
 	Recorded bool `json:"-"`
-	// Solved says that the verifiers accepted the patch.
-	Solved bool   `json:"solved"`
-	Patch  string `json:"patch"`
-	Model  string `json:"model,omitempty"`
-	// Verdict is the evidence for the patch.
+	// Solved reports that the verifiers accepted the patch.
+	Solved   bool         `json:"solved"`
+	Patch    string       `json:"patch"`
+	Model    string       `json:"model,omitempty"`
 	Verdict  *sdk.Verdict `json:"verdict,omitempty"`
 	Attempts []Attempt    `json:"attempts,omitempty"`
 	CostUSD  float64      `json:"cost_usd"`
-	// CutOffUSD is what attempts cost beside them that earlier runs could not finish.
+	// CutOffUSD is the cost, on top of CostUSD, of interrupted attempts.
 	CutOffUSD float64       `json:"cut_off_usd,omitempty"`
 	Calls     int           `json:"calls"`
 	Duration  time.Duration `json:"duration_ns"`
-	// Overhead is Duration less the time in models, tools and verifiers.
+	// Overhead is Duration minus the time in models, tools and verifiers.
 	Overhead time.Duration  `json:"overhead_ns"`
 	Stop     sdk.StopReason `json:"stop,omitempty"`
 	// Error is why there is no patch at all, or why the task is unfinished.
 	Error string `json:"error,omitempty"`
-	// Unfinished says that the run ended before the task did.
+	// Unfinished reports that the run ended before the task did.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Notes are what a person should know about the verdict.
+	// Notes are warnings about the verdict.
 	Notes []string `json:"notes,omitempty"`
-	// Isolation is what held the agent's commands.
+	// Isolation lists the layers that isolated the agent's commands.
 	Isolation []string          `json:"isolation,omitempty"`
 	Missing   map[string]string `json:"isolation_missing,omitempty"`
 }
@@ -107,16 +105,15 @@ type Attempt struct {
 	Usage      sdk.Usage    `json:"usage"`
 	Verdict    *sdk.Verdict `json:"verdict,omitempty"`
 	Trajectory Trajectory   `json:"trajectory"`
-	// Recorded says that the attempt was made by an earlier run.
+	// Recorded reports that the attempt is from an earlier run.
 	Recorded bool `json:"recorded,omitempty"`
-	// Worker is the worker of a queue that made it, if any did.
+	// Worker is the queue worker that made the attempt, if any.
 	Worker string `json:"worker,omitempty"`
 }
 
-// Solve mends one task in repo. The result is never nil; an error says that the
-// task was not finished (the context ended, the money is spent) and is to be tried
-// again. A task without a patch that passes is finished, and no error; one that
-// could not be tried has a result with an Error, which the journal does not keep.
+// Solve solves one task in repo. The result is never nil. An error means that the task is unfinished (the context
+// ended, the budget is exhausted) and should be retried. A task without a passing patch is finished, and no error;
+// one that could not be tried has a result with an Error, which the journal does not keep.
 func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
 	w := &work{s: s, t: t, repo: repo, spend: cmp.Or(s.Spend, &Spend{}), confidences: map[string]float64{}}
 	if s.Journal != nil {
@@ -152,30 +149,29 @@ type work struct {
 	s    *Solver
 	t    *Task
 	repo *Repository
-	// print is the task's fingerprint.
+	// print is the task's fingerprint, empty without a journal.
 	print string
-	// spend is the money of the run.
 	spend *Spend
-	// judged is the tree on which patches are verified, for query by verifiers.
+	// judged is the tree on which verifiers judge patches, as named in query.
 	judged    *Checkout
 	query     *sdk.Query
 	verifiers []step.Verifier
 	// away is the time in models, tools and verifiers.
 	away     time.Duration
 	attempts []Attempt
-	// confidences are those of verdicts that have passed, by patch.
+	// confidences holds the confidence of passed verdicts, by patch.
 	confidences map[string]float64
-	// judgedUSD is what verifiers cost.
+	// judgedUSD is the cost of verifiers.
 	judgedUSD float64
-	// broke says that there was no money left for a verifier.
+	// broke is the error of a verifier that the budget had no room for.
 	broke error
 }
 
-// compiledCommits has the commits of repositories whose packages this process has compiled.
+// compiledCommits holds the commits, by repository, whose packages this process has compiled.
 var compiledCommits sync.Map
 
-// compile compiles the packages of the task's commit, once per process. It uses a clean tree
-// without the deciding tests: attempts can read the cache.
+// compile compiles the packages of the task's commit, once per process. It uses a clean tree without the hidden
+// tests, because attempts can read the cache.
 func (w *work) compile(ctx context.Context) error {
 	if _, done := compiledCommits.LoadOrStore(w.repo.dir+"\x00"+w.judged.Commit, true); done {
 		return nil
@@ -214,9 +210,8 @@ func (w *work) open(ctx context.Context) error {
 	return nil
 }
 
-// Check asks the verifiers about the tree as it is, without calling a model. The
-// notes are what a person should know before a run; the error is why there would
-// be no use in one.
+// Check runs the verifiers on the unchanged tree, without calling a model. The notes are warnings for a person; the
+// error says why a run would be useless.
 func (s *Solver) Check(ctx context.Context, repo *Repository, t *Task) (notes []string, err error) {
 	w := &work{s: s, t: t, repo: repo}
 	if err := w.open(ctx); err != nil {
@@ -255,7 +250,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	return nil
 }
 
-// config is that of the policy, for attempts by an agent.
+// config returns the policy's step configuration, adapted to attempts by an agent.
 func (w *work) config() step.Config {
 	config := w.s.Setup.Step
 	if w.s.Mode == PerStep {
@@ -269,10 +264,10 @@ func (w *work) config() step.Config {
 		w.verifiers[i].Verifier = w.verifier(&config.Verifiers[i])
 	}
 	config.Verifiers = w.verifiers
-	// The agent's own accounts hold the cap, call by call.
+	// The agent's Spend holds the cap, call by call.
 	config.Ledger, config.StepCapUSD = nil, 0
 	config.Retry.MaxAttempts = 1
-	config.Parallel = false // attempts follow each other: they share the machine
+	config.Parallel = false // attempts share the machine
 	return config
 }
 
@@ -285,7 +280,7 @@ func (w *work) request() step.Request {
 	return req
 }
 
-// addAttempts adds the attempts with their verdicts and costs to the result.
+// addAttempts copies the attempts, with their verdicts and costs, to the result.
 func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 	r.Attempts, r.CostUSD = w.attempts, w.judgedUSD
 	for i := range r.Attempts {
@@ -305,8 +300,8 @@ func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 
 func isPassed(v *sdk.Verdict) bool { return v != nil && v.Outcome == sdk.Passed }
 
-// unaskedNotes returns a note for each model that an unsolved task was not given to, with its
-// expected cost and the worth of a solution.
+// unaskedNotes returns, for an unsolved task, a note on each model that was not tried, with its expected cost and the
+// value of a solution.
 func unaskedNotes(t *sdk.Trace) (notes []string) {
 	if len(t.Decisions) == 0 {
 		return nil
@@ -321,7 +316,7 @@ func unaskedNotes(t *sdk.Trace) (notes []string) {
 	return notes
 }
 
-// routedName is the name of the one candidate of PerStep.
+// routedName names the only candidate of PerStep.
 const routedName = "routed"
 
 func (w *work) sayf(format string, args ...any) {

@@ -9,13 +9,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Spend is the money of a run under a hard cap. The zero value has no cap. It is
-// safe for concurrent use.
+// Spend tracks the spend of a run under a hard cap. The zero value has no cap. It is safe for concurrent use.
 type Spend struct {
-	// CapUSD is the most that may be spent; 0 is no cap.
+	// CapUSD is the most that may be spent; 0 means no cap.
 	CapUSD float64
-	// Ledger, when not nil, is asked too: it holds the cap of a run that is at work in
-	// several processes, by the name Run.
+	// Ledger, when not nil, must also accept each reservation: it holds the cap of a run, named Run, that is shared
+	// by several processes.
 	Ledger step.Ledger
 	Run    string
 
@@ -23,14 +22,13 @@ type Spend struct {
 	spent, pending float64
 }
 
-// Add books what was spent without asking, such as what an earlier run spent.
+// Add books spend without a reservation, such as that of an earlier run.
 func (s *Spend) Add(usd float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spent += usd
 }
 
-// SpentUSD returns what was spent so far.
 func (s *Spend) SpentUSD() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +49,7 @@ func (s *Spend) reserve(ctx context.Context, worst float64) (settle func(usd flo
 		return nil, err
 	}
 	return func(usd float64) {
-		// What cannot be settled now is settled later; until then the worst case stands.
+		// The ledger retries a failed settlement; until then the worst case stays reserved.
 		_ = held.Settle(context.WithoutCancel(ctx), usd)
 		own(usd)
 	}, nil

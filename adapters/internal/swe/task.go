@@ -14,28 +14,27 @@ import (
 	"strings"
 )
 
-// Task is one task in the format of SWE-bench. Only ProblemStatement is needed for
-// a task of one's own.
+// Task is one task in the format of SWE-bench. A user's own task needs only ProblemStatement.
 type Task struct {
 	InstanceID string `json:"instance_id"`
-	// Repo is the repository's name ("owner/name") or folder.
+	// Repo is the repository's name ("owner/name"), folder or URL.
 	Repo             string `json:"repo"`
 	BaseCommit       string `json:"base_commit"`
 	ProblemStatement string `json:"problem_statement"`
-	// TestPatch is a diff that brings the deciding tests in; the agent does not see it.
+	// TestPatch is a diff that adds the hidden tests; the agent does not see it.
 	TestPatch  string `json:"test_patch,omitempty"`
 	FailToPass Names  `json:"FAIL_TO_PASS,omitempty"`
 	PassToPass Names  `json:"PASS_TO_PASS,omitempty"`
 	// TestCommand overrides the command that runs the repository's tests.
 	TestCommand []string `json:"test_command,omitempty"`
-	// Image is the container image in which the tests run, where the data set names
-	// one; DockerImage is another name for it.
+	// Image is the container image for the tests, where the data set names one. DockerImage is another spelling of
+	// the field.
 	Image       string `json:"image_name,omitempty"`
 	DockerImage string `json:"docker_image,omitempty"`
 }
 
-// NameTask returns the name of a task that has none of its own: that of its repository, and a hash of
-// its text, so that traces of several tasks are told apart.
+// NameTask returns a name for a task without an instance ID: the repository's base name and a hash of the text, so that
+// the traces of several tasks do not mix.
 func NameTask(repo, text string) string {
 	if abs, err := filepath.Abs(repo); err == nil && !isRemote(repo) {
 		repo = abs
@@ -43,7 +42,7 @@ func NameTask(repo, text string) string {
 	return strings.TrimSuffix(path.Base(filepath.ToSlash(repo)), ".git") + "-" + hashOf(text)[:8]
 }
 
-// fingerprint is a hash of the task without its name: text, base commit and tests.
+// fingerprint returns a hash of the task's text, base commit and tests, but not of its name.
 func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error) {
 	commit := t.BaseCommit
 	if !fullName.MatchString(commit) {
@@ -66,8 +65,8 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Names is a list of test names. The published data sets write it as a JSON list
-// within a string; both forms are read.
+// Names is a list of test names. The published data sets write it as a JSON list within a string; both forms are
+// accepted.
 type Names []string
 
 // UnmarshalJSON reads a list, or a string that holds one.
@@ -88,8 +87,7 @@ func (n *Names) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ReadTasks reads tasks as JSON lines or as one JSON list. The error names every
-// faulty task.
+// ReadTasks reads tasks as JSON lines or as one JSON list. The error lists every invalid task.
 func ReadTasks(r io.Reader) ([]Task, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// testCommand guesses the test command of the tree at dir by its files; nil when none is known.
+// testCommand guesses the test command of the tree at dir by its files, or returns nil.
 func testCommand(dir string) []string {
 	for _, usual := range []struct {
 		file    string

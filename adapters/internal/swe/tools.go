@@ -22,7 +22,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// The limits of a tool's answer and of a file that is read, in bytes.
+// Limits of a tool result and of a file that is read, in bytes.
 const (
 	maxToolText = 12 << 10
 	maxFile     = 1 << 20
@@ -31,20 +31,19 @@ const (
 // tools runs the agent's tool calls in one work tree.
 type tools struct {
 	dir string
-	// readable are the folders beside the tree that commands may read.
+	// readable lists the folders outside the tree that commands can read.
 	readable []string
 	// cache is the attempt's own build cache.
 	cache string
-	// compile, when not nil, fills the build cache that all attempts begin with; it is
-	// called before the first command that may need it.
+	// compile, when not nil, fills the build cache that all attempts start with. It is called once, before the first
+	// command that may need it.
 	compile func(ctx context.Context) error
 	jail    *Jail
 	test    []string
-	// spent is the time in commands.
-	spent time.Duration
-	// passing says that the last thing done was a run of the tests that passed.
+	spent   time.Duration
+	// passing reports that the last call was a passing test run.
 	passing bool
-	// code is the exit code of the last command.
+	// code is the exit code of the last command, or -1.
 	code int
 }
 
@@ -52,7 +51,7 @@ func definitions() []llms.Tool {
 	tool := func(name, description string, properties map[string]any, required ...string) llms.Tool {
 		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 			Name: name, Description: description,
-			// Vendors refuse a null in the place of an empty list.
+			// Vendors reject null where a list is required.
 			Parameters: map[string]any{"type": "object", "properties": properties, "required": append([]string{}, required...)},
 		}}
 	}
@@ -67,11 +66,11 @@ func definitions() []llms.Tool {
 	}
 }
 
-// errTool is wrapped by errors that the model caused and should read.
+// errTool is wrapped by errors that the model caused and should see.
 var errTool = errors.New("tool")
 
-// applyBlocks applies the search/replace blocks of an answer that calls no tool, and returns the last fault.
-// A whole file may be no more than a quotation there.
+// applyBlocks applies the search/replace blocks of an answer without tool calls, and returns the last error. Whole
+// files are ignored: they can be mere quotations.
 func (t *tools) applyBlocks(text string) (fault string) {
 	for _, e := range patch.Parse(&sdk.Answer{Text: text}, "") {
 		if e.Kind != patch.Replace {
@@ -97,7 +96,7 @@ func (t *tools) runCalls(ctx context.Context, calls []llms.ToolCall) (results []
 	return results, nil
 }
 
-// run runs one tool call. Faults go to the model as output; the error is that of the context.
+// run runs one tool call. Errors of the call go to the model as output; the returned error is that of the context.
 func (t *tools) run(ctx context.Context, name, arguments string) (out string, err error) {
 	var a struct {
 		Command, Path, Old, New string
@@ -129,7 +128,7 @@ func (t *tools) run(ctx context.Context, name, arguments string) (out string, er
 	return shorten(out, maxToolText), nil
 }
 
-// builds matches commands that may compile Go, by themselves or by what they run.
+// builds matches commands that can compile Go, directly or through what they run.
 var builds = regexp.MustCompile(`\b(go|gotestsum|golangci-lint|make|just|mage|task|ginkgo|bazel|pre-commit)\b|\w\.sh\b|(^|[\s;&|(])\./`)
 
 func (t *tools) command(ctx context.Context, args ...string) (string, error) {
@@ -153,7 +152,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	return result.describe(), nil
 }
 
-// describe returns the output, and how the command ended if it did not exit with 0.
+// describe returns the output, and how the command ended unless it exited with 0.
 func (r *Ran) describe() string {
 	switch {
 	case r.TimedOut:
@@ -180,8 +179,8 @@ func (t *tools) readFile(root *os.Root, path, name string) (string, fs.FileInfo,
 	return string(data), info, err
 }
 
-// inTree calls do with the tree, opened so that links cannot lead out of it, and the local form
-// of path. It refuses paths in .git.
+// inTree calls do with the local form of path and with the tree, opened so that links cannot lead out of it. It
+// refuses paths in .git.
 func (t *tools) inTree(path string, do func(root *os.Root, name string) (string, error)) (string, error) {
 	name := filepath.Clean(filepath.FromSlash(path))
 	if path == "" || !filepath.IsLocal(name) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// checkUntouched asks the verifiers that cost nothing about an empty answer, before a model is
-// paid. It is an error when none of them can judge here. The notes are for a person to read.
+// checkUntouched runs the free verifiers on an empty answer before any model is paid. It is an error when none of
+// them can judge the repository.
 func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
 	if notes, err = w.judged.submoduleNotes(ctx); err != nil {
 		return nil, err
@@ -57,8 +57,8 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 	return notes, nil
 }
 
-// isAccepted reports whether every verifier that judges the model's patches passes the patch;
-// false where one costs money, since that is asked only when the attempt is over.
+// isAccepted reports whether every verifier for the model passes the patch. It is false where one of them costs
+// money: such a verifier runs only at the end of the attempt.
 func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 	passed := false
 	for _, v := range w.verifiers {
@@ -77,8 +77,8 @@ func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 	return passed
 }
 
-// verifier wraps v for the step engine and the agent: it rejects an empty patch itself, judges
-// each patch once, and records the cost.
+// verifier wraps v for the step engine and the agent: it rejects an empty patch itself, judges each patch once, and
+// records the cost.
 func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 	known := map[string]*sdk.Verdict{}
 	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -93,8 +93,8 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 			return nil, err
 		}
 		if verdict.Outcome == sdk.Passed && v.MaxCostUSD == 0 {
-			// The tests decide, a flaky one among them or not: a dearer model's patch
-			// would meet the same flaky test. The evidence names it.
+			// The tests decide, even with a flaky one among them, which the evidence names: a more expensive model's
+			// patch would meet the same flaky test.
 			lowest := cmp.Or(w.confidences[req.Answer.Text], 1)
 			w.confidences[req.Answer.Text] = min(lowest, cmp.Or(verdict.Confidence, 1))
 			accepted := *verdict
@@ -109,7 +109,7 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 	})
 }
 
-// buy asks a verifier, and pays it.
+// buy runs a verifier and pays for it.
 func (w *work) buy(ctx context.Context, v *step.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	settle := func(float64) {}
 	if v.MaxCostUSD > 0 {

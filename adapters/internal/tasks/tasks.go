@@ -36,15 +36,15 @@ type Task struct {
 	// Level grades the difficulty from 1 to 3.
 	Level     int
 	Statement string
-	// Files is the package with the defect and its tests, by path, go.mod included.
+	// Files is the package with the defect and its tests, by path, including go.mod.
 	Files map[string]string
 	// Fix is the reference answer.
 	Fix string
-	// wrong has the answers of the models that are wrong.
+	// wrong holds the wrong answers by model.
 	wrong map[string]string
 }
 
-// Answer returns what a scripted model answers.
+// Answer returns a scripted model's answer.
 func (t *Task) Answer(model string) string {
 	if text, ok := t.wrong[model]; ok {
 		return text
@@ -58,7 +58,7 @@ func (t *Task) Right(model string) bool {
 	return !wrong
 }
 
-// Group is the group of the task's queries: its level, as a tracker labels issues.
+// Group returns the group of the task's queries: its level, as in an issue tracker's labels.
 func (t *Task) Group() string { return fmt.Sprintf("repair/level-%d", t.Level) }
 
 // Repair returns the bundled tasks, easy ones first.
@@ -72,7 +72,7 @@ func Repair() (list []Task, err error) {
 	return list, err
 }
 
-// ReadArchives calls do with the archives that match a pattern, and their names without ending.
+// ReadArchives calls do for each archive that matches a pattern, with its name without extension.
 func ReadArchives(files embed.FS, pattern string, do func(name string, archive *txtar.Archive) error) error {
 	names, err := fs.Glob(files, pattern)
 	if err != nil {
@@ -132,8 +132,7 @@ func (t *Task) Write(dir string) error {
 	return nil
 }
 
-// Prompt returns the question for a model: the problem, the files, and the form
-// of the answer.
+// Prompt returns the question for a model: the problem, the files, and the form of the answer.
 func (t *Task) Prompt() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Task %s. The unit tests of this Go package fail because of a defect. Mend the package; do not change the tests.\n\n%s\n", t.Name, t.Statement)
@@ -155,8 +154,8 @@ new lines
 	return b.String()
 }
 
-// Confidence is how sure a scripted model seems of its tokens: a little less
-// where it is wrong, as with real models.
+// Confidence returns a scripted model's apparent token probability: a little less where it is wrong, as with real
+// models.
 func (t *Task) Confidence(model string) float64 {
 	sure := map[string]float64{Small: 0.80, Medium: 0.86, Large: 0.92}[model]
 	if !t.Right(model) {
@@ -165,8 +164,8 @@ func (t *Task) Confidence(model string) float64 {
 	return sure
 }
 
-// Script returns the function that makes a scripted server answer the tasks'
-// prompts: the task is known by the name that its prompt begins with.
+// Script returns the function with which a scripted server answers the tasks' prompts. The name at the start of the
+// prompt identifies the task.
 func Script(list []Task) func(context.Context, *scripted.Request) scripted.Reply {
 	byName := make(map[string]*Task, len(list))
 	for i := range list {

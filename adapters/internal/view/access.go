@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 )
 
-// Local guards pages on the own machine. The returned path, with its token, opens a
-// session for the first browser that asks for it and for none after it. Only requests
-// with the name of this machine and the given port are answered (other names may have
-// been made to point here), and none that come from other pages.
+// Local protects pages that are served on the user's own machine. The returned path carries a token that opens a
+// session for the first browser that requests it, and for none after it. Only requests for this machine's loopback
+// names and the given port are answered, since other host names can be made to resolve here (DNS rebinding), and none
+// from pages of other origins.
 func Local(next http.Handler, port string) (handler http.Handler, path string) {
 	g := &guard{next: secureOnly(next), port: port, token: rand.Text(), session: rand.Text()}
 	return g, "/?token=" + g.token
@@ -25,7 +25,7 @@ type guard struct {
 	port           string
 	token, session string
 
-	used atomic.Bool // the token
+	used atomic.Bool // whether the token has been used
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +54,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	home(w, r)
 }
 
-// home sends the browser to the address without the token. It does so from a page, since browsers
-// do not send a SameSite=Strict cookie after a redirect from another program's link.
+// home sends the browser to the address without the token. It does so from a page, since browsers do not send a
+// SameSite=Strict cookie after a redirect from another program's link.
 func home(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	q.Del("token")
@@ -70,8 +70,7 @@ func home(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>stepfall</title><p>Opening.</p></html>`))
 }
 
-// RequireKey asks for one of the operator's keys: in a form that sets a cookie for the
-// browser's session, or as a bearer's.
+// RequireKey requires an operator's key: in a form that sets a session cookie, or as a bearer token.
 func RequireKey(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
 	return &keyGuard{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
 }
@@ -137,8 +136,8 @@ func login(w http.ResponseWriter, status int, fault string) {
 		`<h1>stepfall</h1>` + fault + `<form method="post"><p><label>Operator's key <input type="password" name="key" autocomplete="current-password" autofocus required></label> <button>Open</button></p></form></html>`))
 }
 
-// sameOrigin reports whether a request does not come from another site's page, by Origin and
-// Sec-Fetch-Site. A link that a person follows is allowed.
+// sameOrigin reports whether a request does not come from another site's page, by Origin and Sec-Fetch-Site. Links
+// that a person follows are allowed.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet {

@@ -18,17 +18,16 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// changes are the results of replaying steps with changes of the policy.
+// changes is the result of replaying steps with changes of the policy.
 type changes struct {
 	Policy string // its path
 	Steps  int
 	At     time.Time
 	// Judged counts the steps whose answers have a verdict under every policy that was tried.
 	Judged int
-	// USD is what a step costs under the policy as it is.
+	// USD is the mean cost of a step under the current policy.
 	USD float64
-	// List are the changes that are expected to pay, the most first; Others is how many
-	// were tried besides.
+	// List holds the changes that are expected to pay, the best first; Others counts the other changes tried.
 	List   []policyChange
 	Others int
 	Fitted bool
@@ -38,11 +37,11 @@ type changes struct {
 type policyChange struct {
 	Sets []string
 	forecast.Difference
-	// Share is the difference in cost beside today's.
+	// Share is the difference in cost relative to the current cost.
 	Share float64
 }
 
-// Flags are the arguments of stepfall policy plan that make the change.
+// Flags returns the arguments of stepfall policy plan for the change.
 func (c *policyChange) Flags() string {
 	return "--set '" + strings.Join(c.Sets, "' --set '") + "'"
 }
@@ -57,8 +56,7 @@ func (c *policyChange) Kind() string {
 	return "cheaper"
 }
 
-// pays reports whether the change is significantly cheaper at about the same quality, or
-// significantly better.
+// pays reports whether the change is significantly cheaper at about the same quality, or significantly better.
 func (c *policyChange) pays() bool {
 	const point = 0.01
 	low := c.Quality - 2*c.QualityStdError
@@ -67,8 +65,8 @@ func (c *policyChange) pays() bool {
 
 const mostChanges = 5
 
-// changesTried returns the settings that a replay tries: acting where the policy does not, other
-// prices of quality, one model for each step, and each model left out.
+// changesTried returns the settings to replay: enforcing where the policy does not, other prices of quality, a single
+// model per step, and each model left out.
 func changesTried(p *policies.Policy) (tried [][]string) {
 	var enforce []string
 	if p.Mode != string(middleware.Enforce) {
@@ -111,7 +109,7 @@ func addPrices(s *policies.Strategy, add func(name string, value any)) {
 	}
 }
 
-// addOrders adds the orders of three to six models without one of them.
+// addOrders adds, for three to six models, the order without each one of them.
 func addOrders(p *policies.Policy, add func(name string, value any)) {
 	names := p.Strategy.Order
 	if len(names) == 0 {
@@ -175,7 +173,7 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 		c.Others++
 		other, err := load(sets...)
 		if err != nil {
-			continue // the policy and the setting do not go together
+			continue // the setting does not apply to the policy
 		}
 		f, err := forecast.New(ctx, other, w, forecast.Options{Seed: 1})
 		if err != nil {
@@ -191,8 +189,8 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 			c.List = append(c.List, one)
 		}
 	}
-	// Cheaper ones first, by what they save, and among equals the better first; then those that are
-	// only better, by how much.
+	// Cheaper changes first, by what they save, the better of equals first; then those that are only better, by how
+	// much.
 	slices.SortStableFunc(c.List, func(a, b policyChange) int {
 		return cmp.Or(cmp.Compare(min(a.USD, 0), min(b.USD, 0)), cmp.Compare(b.Quality, a.Quality))
 	})
@@ -201,7 +199,7 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 	return c
 }
 
-// replayer tries changes beside the pages, for one filter at a time, at most once a minute.
+// replayer tries changes in the background, for one filter at a time, at most once a minute.
 type replayer struct {
 	running singleflight.Group
 
@@ -211,14 +209,14 @@ type replayer struct {
 }
 
 const (
-	// replayAge is for how long a replay stands for newer steps, too.
+	// replayAge is how long a result is reused although there may be newer steps.
 	replayAge = time.Minute
-	// replayWait is how long a page waits for a replay: the next look has it.
+	// replayWait is how long a page waits for a replay; a later page load shows the result.
 	replayWait = 300 * time.Millisecond
 )
 
-// changes returns the newest result of a replay for the key, and starts another one if that is old.
-// Without a result it waits that long, and returns nil if there still is none.
+// changes returns the latest result for the key, and starts another replay if it is stale. Without a result it waits
+// up to wait, and returns nil if there still is none.
 func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), key string, traces []*sdk.Trace, wait time.Duration) *changes {
 	last := r.newest(key)
 	if last != nil && time.Since(last.At) <= replayAge {
@@ -240,7 +238,7 @@ func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), 
 	return r.newest(key)
 }
 
-// newest returns the last result, nil if it is for another key.
+// newest returns the latest result, or nil if it is for another key.
 func (r *replayer) newest(key string) *changes {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,12 +1,12 @@
 package view
 
-// chart is a set of curves and points. A page has it as a table, which scripts draw.
+// chart is a set of curves and points. A page holds it as a table, from which scripts draw it.
 type chart struct {
 	ID, Title, X, Y string
-	// Note says below the title what is shown.
+	// Note is the explanation below the title.
 	Note     string
 	PercentY bool
-	// Time says that X are seconds since 1970.
+	// Time reports that X is in seconds since 1970.
 	Time   bool
 	Series []series
 }
@@ -20,9 +20,9 @@ type series struct {
 
 type point struct {
 	X, Y float64
-	// Low and High are a band round Y, both 0 for none.
+	// Low and High bound a band around Y; both 0 mean none.
 	Low, High float64
 	Label     string
-	// XText and YText are what the table says.
+	// XText and YText are the cells of the table.
 	XText, YText string
 }

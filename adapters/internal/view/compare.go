@@ -14,23 +14,23 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// pair is one query's step in each of two runs.
+// pair is the step for one query in each of two runs.
 type pair struct{ Old, New *sdk.Trace }
 
 type comparePage struct {
 	frame
 	Sentence string
-	// Empty says that nothing is compared, so that the page tells how to.
+	// Empty reports that nothing is compared; the page then explains how to.
 	Empty bool
 	A, B  string
 	Rows  []comparedRow
-	// Same counts the rows that do not change, Left those that a page leaves out.
+	// Same counts the steps that do not change, Left the rows beyond mostCompared.
 	Same, Left int
 	Runs       []string
 	Order      []string
 }
 
-// comparedRow is a step that changes.
+// comparedRow is a step that differs between the runs.
 type comparedRow struct {
 	Query          string
 	A, B           side
@@ -50,7 +50,7 @@ func (v *viewer) compare(ctx context.Context, q url.Values) (*comparePage, error
 	return p, p.runs(ctx)
 }
 
-// runs compares two runs that had the same queries.
+// runs compares two runs with the same queries.
 func (p *comparePage) runs(ctx context.Context) error {
 	reader := p.v.o.Traces
 	runs, err := reader.Runs(ctx, store.Filter{Limit: 100})
@@ -75,7 +75,7 @@ func (p *comparePage) runs(ctx context.Context) error {
 	return nil
 }
 
-// chooseRuns chooses the dearest run and the best one, or sets Empty, unless both are chosen.
+// chooseRuns chooses the most expensive and the best run unless the query names both, or sets Empty.
 func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
 	if p.A != "" && p.B != "" {
 		return nil
@@ -95,7 +95,7 @@ func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
 	return nil
 }
 
-// pairSteps pairs the newest steps of two runs by their queries.
+// pairSteps pairs the newest steps of two runs by query.
 func (v *viewer) pairSteps(ctx context.Context, a, b string) ([]pair, error) {
 	var sides [2]map[string]*sdk.Trace
 	for i, run := range []string{a, b} {

@@ -1,29 +1,27 @@
-// Package view is what people look at: pages that show what was asked, decided,
-// spent and saved, and why.
+// Package view serves the web pages that show what agents asked, what was decided, spent and saved, and why.
 //
 //	lines, err := view.OpenLines(ctx, "traces.jsonl", nil)
 //	if err != nil { ... }
 //	defer lines.Close()
 //	handler := view.New(view.Options{Traces: lines})
 //
-// The pages read traces by store.TraceReader, which every store of package store is. They
-// are made by html/template on the server: they can be read without scripts, which
-// add curves, sliders and updates. [Export] writes the same pages as files.
+// The pages read traces through store.TraceReader, which every store of package store implements. They are rendered
+// by html/template on the server and readable without scripts, which add curves, sliders and live updates. [Export]
+// writes the same pages as files.
 //
 // # Why
 //
-// A decision is taken again by the strategy that took it, from the beliefs in its
-// trace, at any lambda: what the slider shows is what the engine would do.
+// A decision is recomputed by the strategy that made it, from the beliefs in its trace, at any lambda: the slider
+// shows what the engine would do.
 //
-// # Hostile texts
+// # Untrusted text
 //
-// Prompts, answers and errors are written by others. They are text in every page,
-// never markup, with control and direction characters made visible; a content
-// security policy allows scripts and styles of this package only and no request
-// elsewhere, and forbids making markup of strings in scripts (Trusted Types).
+// Prompts, answers and errors are untrusted. They are text in every page, never markup, with control and direction
+// characters made visible. A content security policy allows only this package's scripts and styles, no requests to
+// other servers, and no markup made from strings in scripts (Trusted Types).
 //
 // # Access
 //
-// [Local] guards a page on the own machine: a token that opens one session, hosts and
-// origins checked. [Keyed] asks for an operator's key.
+// [Local] protects pages on the user's own machine: a token that opens one session, and checks of host and origin.
+// [RequireKey] requires an operator's key.
 package view

@@ -16,19 +16,18 @@ import (
 	"strings"
 )
 
-// exporter holds the indexes of the exported pages.
 type exporter struct {
 	steps map[string]int
 	runs  map[runID]int
-	// texts are the long texts of the file that is being written.
+	// texts numbers the long texts of the file that is being written.
 	texts map[string]int
 }
 
-// pagesPerFile is how many steps or runs share a file, whose compression finds what they repeat.
+// pagesPerFile is how many steps or runs share a file, so that compression covers what they repeat.
 const pagesPerFile = 50
 
-// Export writes the pages as files to a folder, which they can be opened from without
-// a server, and of so many of the newest steps. It returns the path of the first page.
+// Export writes the pages to a folder, from which a browser opens them without a server, with the given number of
+// newest steps. It returns the path of the first page.
 func Export(ctx context.Context, dir string, o Options, steps int) (first string, err error) {
 	v := newViewer(o)
 	v.export = &exporter{steps: map[string]int{}, runs: map[runID]int{}}
@@ -80,7 +79,7 @@ func (v *viewer) exportPages(ctx context.Context, dir string, newest int) error 
 	)
 }
 
-// savePage writes a page without a query.
+// savePage writes a page as it is without a query.
 func savePage[P any](ctx context.Context, v *viewer, dir, name string, make func(context.Context, url.Values) (*P, error)) error {
 	content, err := make(ctx, nil)
 	if err != nil {
@@ -99,7 +98,7 @@ func packedLink(file func(int) string, i int) string {
 
 type packedPage struct {
 	frame
-	// Packed is a document with an article for each page: gzip in base64, "-" in place of "+".
+	// Packed is a document with one article per page: gzip in base64, with "-" in place of "+".
 	Packed string
 }
 
@@ -147,14 +146,14 @@ func (v *viewer) save(path, page string, content any) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// textPlace is where a file of an export has a text.
+// textPlace locates a text within a file of an export.
 type textPlace struct {
 	ID       int
 	Repeated bool
 }
 
-// place returns the place of a text in the exported file at hand, nil for a text that is too short to
-// refer to, and on a server.
+// place returns the place of a text in the file that is being exported, or nil on a server and for a text that is too
+// short to be worth a reference.
 func (v *viewer) place(s string) *textPlace {
 	const long = 200
 	if v.export == nil || v.export.texts == nil || len(s) < long {

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// failures has errors and latencies by model and by kind of step.
+// failures holds errors and latencies by model and by kind of step.
 type failures struct {
 	Steps           int
 	Models          []modelFailures
@@ -30,8 +30,7 @@ type modelFailures struct {
 	causes []string
 }
 
-// kindFailures are of the steps of one group or, where steps name none, of those with and
-// without tools.
+// kindFailures covers the steps of one group or, where steps have no group, those with or without tools.
 type kindFailures struct {
 	Kind                     string
 	Steps, Refused, NoAnswer int
@@ -40,7 +39,7 @@ type kindFailures struct {
 	took []time.Duration
 }
 
-// failuresOf summarizes traces, the oldest first; nil if there are none.
+// failuresOf summarizes traces, which are sorted oldest first; nil if there are none.
 func failuresOf(traces []*sdk.Trace) *failures {
 	if len(traces) == 0 {
 		return nil
@@ -72,7 +71,7 @@ func failuresOf(traces []*sdk.Trace) *failures {
 	return f
 }
 
-// entry returns an entry of a map, which it makes if there is none.
+// entry returns m[key], which it creates if it is missing.
 func entry[K comparable, V any](m map[K]*V, key K) *V {
 	if m[key] == nil {
 		m[key] = new(V)
@@ -136,8 +135,8 @@ func percentiles(took []time.Duration) (p50, p95 time.Duration) {
 	return sorted[(len(sorted)-1)/2], sorted[(len(sorted)-1)*95/100]
 }
 
-// latencyChart draws percentiles of the duration of steps, over equal numbers of steps; nil if there
-// are few or they span less than a second.
+// latencyChart draws percentiles of step durations over equal numbers of steps; nil if there are too few or they span
+// less than a second.
 func latencyChart(traces []*sdk.Trace) *chart {
 	const most, least = 24, 10
 	parts := min(most, len(traces)/least)

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 )
 
-// dollars formats an amount: with cents from 1 USD up, to three digits below.
+// dollars formats an amount: with cents from 1 USD up, with three significant digits below.
 func dollars(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -36,7 +36,6 @@ func signedDollars(v float64) string {
 	return dollars(v)
 }
 
-// groupDigits formats a rounded number with thousands separators.
 func groupDigits(v float64) string {
 	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	var b strings.Builder
@@ -70,7 +69,7 @@ func percent(v float64) string {
 		return "unknown"
 	case v != 0 && math.Abs(v) < 0.0995:
 		return fmt.Sprintf("%.1f %%", 100*v)
-	case 0.995 <= v && v < 1: // not all
+	case 0.995 <= v && v < 1: // never round up to 100 %
 		return fmt.Sprintf("%.1f %%", math.Floor(1000*v)/10)
 	}
 	return fmt.Sprintf("%.0f %%", 100*v)

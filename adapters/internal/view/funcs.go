@@ -20,7 +20,7 @@ var nan = math.NaN()
 
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
-		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
+		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not redacted when they were written
 		"plain": plainText, "dollars": dollars, "amount": func(v float64) string { return strings.TrimSuffix(dollars(v), " USD") }, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
@@ -76,7 +76,7 @@ func (v *viewer) funcs() template.FuncMap {
 	}
 }
 
-// hue returns the CSS class of a model's colour, by its index among the models.
+// hue returns the CSS class of a model's colour, by its index in order.
 func hue(order []string, model string) string {
 	i := slices.Index(order, model)
 	if i < 0 {
@@ -85,10 +85,10 @@ func hue(order []string, model string) string {
 	return "m-" + strconv.Itoa(i%8)
 }
 
-// marks are the signs of outcomes, for those who cannot tell colours.
+// marks are symbols of outcomes, for readers who cannot tell the colours apart.
 var marks = map[string]string{"passed": "✓", "failed": "✗", "inconclusive": "?", "error": "!"}
 
-// Links: on a server pages have addresses, in an export they are files.
+// Links lead to addresses on a server, and to files in an export.
 
 func (v *viewer) pageLink(name string) string {
 	switch {
@@ -123,10 +123,10 @@ func (v *viewer) runLink(name, tenant string) string {
 	return "runs.html"
 }
 
-// runID tells runs apart: two tenants may name theirs the same.
+// runID identifies a run: two tenants can use the same name.
 type runID struct{ name, tenant string }
 
-// values is the query of the run's page.
+// values returns the query of the run's page.
 func (id runID) values() url.Values {
 	q := url.Values{"name": {id.name}}
 	if id.tenant != "" {

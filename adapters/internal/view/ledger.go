@@ -12,15 +12,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// ledger reads all traces once, as they come, and keeps an account of them for each day,
-// tenant, key and policy, so that pages say the same of all steps as the command does.
+// ledger reads every trace once, in the order of recording, and keeps a savings account per day, tenant, key and
+// policy, so that the pages agree with the savings command.
 type ledger struct {
 	from *sampler
 
 	mu       sync.Mutex
-	last     int64 // the sequence number of the newest step that was read
+	last     int64 // sequence number of the newest step read
 	accounts map[ledgerKey]*savings.Account
-	runs     map[string]ledgerKey // the account of each run's last step
+	runs     map[string]ledgerKey // account of each run's last step
 }
 
 const maxRuns = 100_000
@@ -30,14 +30,13 @@ type ledgerKey struct {
 	tenant, key, policy string
 }
 
-// patience is how long a page waits for more than fewSteps to be read. It shows those that are read
-// by then.
+// patience is how long a page waits for more than fewSteps to be read. It then shows the steps read so far.
 const (
 	patience = 150 * time.Millisecond
 	fewSteps = 20_000
 )
 
-// read adds the steps that are new, until ctx ends.
+// read adds the new steps, until there are no more or ctx ends.
 func (l *ledger) read(ctx context.Context) error {
 	for {
 		n, err := l.readSome(ctx)
@@ -47,7 +46,7 @@ func (l *ledger) read(ctx context.Context) error {
 	}
 }
 
-// readSome adds some of the steps that are new, and returns how many.
+// readSome adds some of the new steps, and returns how many.
 func (l *ledger) readSome(ctx context.Context) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +57,7 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 	if l.accounts == nil {
 		l.accounts, l.runs = map[ledgerKey]*savings.Account{}, map[string]ledgerKey{}
 	}
-	for i := range lines { // as they came: a verdict after the steps of its run
+	for i := range lines { // in recorded order: a verdict follows the steps of its run
 		s := &lines[i]
 		l.last = s.Seq
 		if t := traces[s.ID]; t != nil {
@@ -69,8 +68,7 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 	return len(lines), nil
 }
 
-// keyOf returns the key of a trace's account. A verdict on a run belongs to the run's account. l.mu
-// is held.
+// keyOf returns the key of a trace's account. A verdict on a run belongs to the run's account. l.mu is held.
 func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
 	if t.Run == "" {
 		return own
@@ -87,8 +85,8 @@ func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
 	return own
 }
 
-// account adds up the steps that the filter selects by whole days, tenant, key and policy.
-// total is how many there are in all.
+// account adds up the steps that the filter selects by whole days, tenant, key and policy. total is the number of
+// steps in all.
 func (l *ledger) account(ctx context.Context, f *store.Filter, total int64) (*savings.Account, error) {
 	if total > fewSteps {
 		soon, cancel := context.WithTimeout(ctx, patience)

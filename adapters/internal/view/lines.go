@@ -20,8 +20,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Lines is a [store.TraceReader] of JSON lines: a file that may grow while it is read, or a stream.
-// What it has read is in a store of its own. It is safe for concurrent use.
+// Lines is a [store.TraceReader] of JSON lines: a file that can grow while it is read, or a stream. It keeps what it
+// has read in a temporary store. It is safe for concurrent use.
 type Lines struct {
 	*sqlite.Temporary
 
@@ -29,16 +29,15 @@ type Lines struct {
 	warn func(line int)
 
 	mu    sync.Mutex
-	file  *os.File // what is followed
-	size  int64    // of what was read
-	line  int      // the number of the last line that was read
+	file  *os.File // the file that is followed; nil for a stream
+	size  int64    // offset behind the last line read
+	line  int      // number of the last line read
 	left  int
 	batch []store.Entry
 }
 
-// OpenLines opens a file of JSON lines, and those that it was renamed to when it had grown
-// too large (path.1, path.2 and so on). warn, when not nil, is called with the
-// number of each line that is no trace, such as one that a crash cut short.
+// OpenLines opens a file of JSON lines together with its rotated predecessors (path.1, path.2 and so on). warn, when
+// not nil, is called with the number of each line that is not a trace, such as one cut off by a crash.
 func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, error) {
 	l, err := newLines(ctx, path, warn)
 	if err != nil {
@@ -62,7 +61,7 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 	return l, nil
 }
 
-// rotatedFiles returns the files that a file was renamed to, the oldest first.
+// rotatedFiles returns the rotated predecessors of a file, oldest first.
 func rotatedFiles(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	var numbers []int
@@ -80,7 +79,7 @@ func rotatedFiles(path string) ([]string, error) {
 	return names, err
 }
 
-// readWhole reads a file that no longer grows. It is no error if the file was just renamed.
+// readWhole reads a file that no longer grows. It is no error if the file was renamed meanwhile.
 func (l *Lines) readWhole(ctx context.Context, path string) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -93,8 +92,7 @@ func (l *Lines) readWhole(ctx context.Context, path string) error {
 	return errors.Join(err, file.Close())
 }
 
-// ReadLines reads JSON lines to their end; the last one may lack its line break. See
-// [OpenLines] for warn.
+// ReadLines reads JSON lines until EOF; the last one can lack its newline. See [OpenLines] for warn.
 func ReadLines(ctx context.Context, name string, r io.Reader, warn func(line int)) (*Lines, error) {
 	l, err := newLines(ctx, name, warn)
 	if err != nil {
@@ -114,7 +112,7 @@ func newLines(ctx context.Context, name string, warn func(line int)) (*Lines, er
 	return &Lines{Temporary: db, name: name, warn: warn}, nil
 }
 
-// Close closes the file.
+// Close closes the temporary store and the file.
 func (l *Lines) Close() error {
 	err := l.Temporary.Close()
 	if l.file != nil {
@@ -123,14 +121,14 @@ func (l *Lines) Close() error {
 	return err
 }
 
-// LeftOut returns how many lines were no traces.
+// LeftOut returns how many lines were not traces.
 func (l *Lines) LeftOut() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
 
-// refresh reads what was added to the file, and moves on to one that replaced it.
+// refresh reads what was appended to the file, and switches to the file that replaced it on rotation.
 func (l *Lines) refresh(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,13 +139,13 @@ func (l *Lines) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// While the file is being renamed there is none, and what was read stays.
+	// During the rename the path does not exist; then the old file stays open.
 	if now, err := os.Stat(l.name); err == nil && !os.SameFile(now, was) {
-		if err := l.tail(ctx); err != nil { // what came before it was renamed
+		if err := l.tail(ctx); err != nil { // the lines written before the rename
 			return err
 		}
 		if next, err := os.Open(l.name); err == nil {
-			if err = l.readBetween(ctx, was, now); err == nil { // else the next look tries again
+			if err = l.readBetween(ctx, was, now); err == nil { // else the next refresh retries
 				err = l.file.Close()
 			}
 			if err != nil {
@@ -159,7 +157,7 @@ func (l *Lines) refresh(ctx context.Context) error {
 	return l.tail(ctx)
 }
 
-// readBetween reads the rotated files between two.
+// readBetween reads the rotated files between older and newer.
 func (l *Lines) readBetween(ctx context.Context, older, newer os.FileInfo) error {
 	names, err := rotatedFiles(l.name)
 	if err != nil {
@@ -170,7 +168,7 @@ func (l *Lines) readBetween(ctx context.Context, older, newer os.FileInfo) error
 		return err == nil && os.SameFile(info, file)
 	}
 	at := slices.IndexFunc(names, func(path string) bool { return is(path, older) })
-	for _, path := range names[at+1:] { // all of them, where the older one is gone
+	for _, path := range names[at+1:] { // all of them if older is gone
 		if is(path, newer) {
 			break
 		}
@@ -190,13 +188,13 @@ func (l *Lines) tail(ctx context.Context) error {
 // batchLines bounds how many traces are written together.
 const batchLines = 500
 
-// read adds complete lines from the offset at on, and returns the offset after them.
+// read adds the complete lines from the offset at on, and returns the offset after them.
 func (l *Lines) read(ctx context.Context, from io.Reader, at int64) (int64, error) {
 	r := bufio.NewReaderSize(from, 1<<16)
 	for {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return at, l.flush(ctx) // the rest of a line may still come
+			return at, l.flush(ctx) // an incomplete line can still be completed
 		}
 		if err != nil {
 			return at, fmt.Errorf("reading %s: %w", l.name, err)
@@ -235,7 +233,7 @@ func (l *Lines) flush(ctx context.Context) error {
 	err := l.Record(ctx, l.batch)
 	if out, some := errors.AsType[*store.LeftOutError](err); some {
 		l.left += len(out.Reasons)
-	} else if err != nil { // the next look writes them
+	} else if err != nil { // the next refresh retries
 		return err
 	}
 	l.batch = l.batch[:0]
@@ -275,7 +273,7 @@ func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	return readCurrent(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Runs(ctx, f) })
 }
 
-// firstBytes returns the first n bytes of a text, cut between characters.
+// firstBytes returns the first n bytes of a text, or fewer so as not to split a character.
 func firstBytes(text string, n int) string {
 	if len(text) <= n {
 		return text

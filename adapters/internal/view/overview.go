@@ -21,15 +21,14 @@ type overviewPage struct {
 	Asked    pageQuery
 	Headline string
 	Total    store.Sum
-	// Result is what the steps come to: spent, saved and how good the answers were.
+	// Result sums up the steps: spend, savings and quality.
 	Result savings.Result
-	// Unread counts steps that Result leaves out: they are still being read, or their
-	// traces are kept no longer.
+	// Unread counts the steps that Result leaves out: their traces are not read yet, or pruned.
 	Unread    int64
 	Baselines []string
 	Ways      *runComparison
 	Failures  *failures
-	// Changes are nil while they are being found, or where the policy is not known.
+	// Changes is nil until the replay is done, or where the policy is not known.
 	Changes   *changes
 	Spending  *chart
 	ByDay     *chart
@@ -40,12 +39,12 @@ type overviewPage struct {
 	Runs      []store.Sum
 	Status    *Status
 	StatusErr string
-	// Example is a step that went to the dearest model that answered.
+	// Example is a step that escalated to the most expensive model that answered.
 	Example *store.Step
-	Order   []string // of the models, for their colours
+	Order   []string // models in the order of their colours
 }
 
-// pageQuery is what the address of a page asks for.
+// pageQuery is the parsed query of a page.
 type pageQuery struct {
 	store.Filter
 	Baseline string
@@ -166,7 +165,7 @@ func (p *overviewPage) sums(ctx context.Context) error {
 	return nil
 }
 
-// days draws the costs of each model on the last 60 days; nil if there are fewer than two.
+// days draws the cost of each model on the last 60 days; nil with fewer than two days.
 func (p *overviewPage) days(sums []store.Sum) *chart {
 	days := p.Days[max(0, len(p.Days)-60):]
 	if len(days) < 2 {
@@ -207,7 +206,7 @@ func (p *overviewPage) headline() string {
 		if share < 0 {
 			what, share = "more", -share
 		}
-		if r.Embeddings > 0 { // which BaselineUSD leaves out
+		if r.Embeddings > 0 { // BaselineUSD does not cover them
 			what += " without embeddings"
 		}
 		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plainText(r.Baseline))
@@ -229,7 +228,7 @@ func (p *overviewPage) AnsweredShare() string {
 
 func count(n int64, noun string) string { return formatWhole(n) + " " + say.Plural(n, noun) }
 
-// exampleStep returns an escalated step that was answered by the dearest model possible, or nil.
+// exampleStep returns an escalated step that was answered by the most expensive model possible, or nil.
 func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *runComparison) (*store.Step, error) {
 	f.Escalated, f.Limit = true, 20
 	if w != nil {
@@ -249,8 +248,7 @@ func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []strin
 	return nil, nil
 }
 
-// spendingChart draws the cumulative costs of the newest steps and of the baseline; nil if there are
-// fewer than three points.
+// spendingChart draws the cumulative cost of the newest steps and of the baseline; nil with fewer than three points.
 func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",

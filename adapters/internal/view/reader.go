@@ -7,8 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// EachTrace calls yield with every step that the filter selects, whole, in the order in which
-// they were recorded.
+// EachTrace calls yield with the whole trace of every step that the filter selects, in the order of recording.
 func EachTrace(ctx context.Context, r store.TraceReader, f store.Filter, yield func(*sdk.Trace)) error {
 	const page = 500
 	f.Limit = page
@@ -19,7 +18,7 @@ func EachTrace(ctx context.Context, r store.TraceReader, f store.Filter, yield f
 			return err
 		}
 		for i := range lines {
-			if t := traces[lines[i].ID]; t != nil { // it may just have been pruned
+			if t := traces[lines[i].ID]; t != nil { // it may have been pruned meanwhile
 				yield(t)
 			}
 			last = lines[i].Seq

@@ -30,19 +30,19 @@ type runPage struct {
 	frame
 	Name string
 	Sum  store.Sum
-	// Report is the newest verdict that was reported on the run; nil where there is none.
+	// Report is the newest verdict that was reported on the run, or nil.
 	Report *sdk.Trace
 	Lanes  []lane
 	Order  []string
-	// Until is the length of the time line.
+	// Until is the length of the timeline.
 	Until time.Duration
 	Left  int64
 	High  float64
-	// Cut says that stretches in which nothing was done are drawn short.
+	// Cut reports that idle periods are drawn shorter than they were.
 	Cut bool
 }
 
-// lane is a step on the time line, in units of a drawing 1000 wide.
+// lane is a step on the timeline, in units of a drawing that is 1000 wide.
 type lane struct {
 	Step    store.Step
 	N       int
@@ -55,7 +55,7 @@ type lane struct {
 type laneCall struct {
 	Model   string
 	X, W    float64
-	VX, VW  float64 // the verdict, after the call
+	VX, VW  float64 // the verifier, after the call
 	Verdict string
 	Text    string
 }
@@ -65,7 +65,7 @@ const (
 	laneHigh  = 22
 )
 
-// run makes the page of a tenant's run; without a tenant, of the newest run of the name.
+// run makes the page of a tenant's run; without a tenant, of the newest run of that name.
 func (v *viewer) run(ctx context.Context, q url.Values) (*runPage, error) {
 	name, tenant := q.Get("name"), q.Get("tenant")
 	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Tenant: tenant, Limit: 1})
@@ -108,7 +108,6 @@ func (v *viewer) reportOn(ctx context.Context, run, tenant string) (*sdk.Trace, 
 	return nil, err
 }
 
-// laneOf draws the i-th step.
 func (l *timeline) laneOf(t *sdk.Trace, i int) lane {
 	x := l.place
 	drawn := lane{Step: sqlstore.StepOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
@@ -137,17 +136,17 @@ func (l *timeline) laneOf(t *sdk.Trace, i int) lane {
 	return drawn
 }
 
-// timeline places times on a line 1000 wide. Stretches in which no step ran are drawn
-// as a fiftieth of the time in which any did, where they are longer.
+// timeline maps times to positions on a line 1000 wide. An idle period is drawn no longer than a fiftieth of the
+// total busy time.
 type timeline struct {
 	spans []stretch
-	whole time.Duration // of what is drawn
+	whole time.Duration // total length as drawn
 	cut   bool
 }
 
 type stretch struct {
 	from, to time.Time
-	at       time.Duration // where it is drawn
+	at       time.Duration // start as drawn
 }
 
 // timelineOf returns the timeline of traces, which are sorted by their start.
@@ -229,7 +228,7 @@ func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (
 	if at := slices.IndexFunc(list, func(s store.Step) bool { return s.ID != t.ID }); at >= 0 {
 		before = &list[at]
 	}
-	// Lists go back in time: of what came within ever longer spans, the last is next.
+	// Lists are newest first, so the next step is the last one of a span; the spans grow until one is found.
 	f.Before = nil
 	for _, span := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
 		f.Since, f.Until, f.Limit = t.Start, t.Start.Add(span), 500
@@ -241,7 +240,7 @@ func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (
 			return before, &list[at-1], nil
 		}
 		if at < 0 && len(list) == 500 {
-			return before, nil, nil // too many at once
+			return before, nil, nil // too many steps at the same time
 		}
 	}
 	return before, nil, nil

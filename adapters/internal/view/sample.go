@@ -12,11 +12,11 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// sampler reads whole traces and caches them: they never change.
+// sampler reads whole traces and caches them: traces never change.
 type sampler struct {
 	from store.TraceReader
 
-	// reading is held while traces are read, so that a second caller finds them in the cache.
+	// reading is held while traces are read, so that a concurrent caller finds them in the cache.
 	reading sync.Mutex
 
 	mu     sync.Mutex
@@ -53,7 +53,7 @@ func (s *sampler) remember(t *sdk.Trace) {
 	s.traces[t.ID] = t
 }
 
-// dropAny drops one entry or another of a full map.
+// dropAny drops arbitrary entries of a map until there is room for one more below most.
 func dropAny[K comparable, V any](m map[K]V, most int) {
 	for key := range m {
 		if len(m) < most {
@@ -63,7 +63,7 @@ func dropAny[K comparable, V any](m map[K]V, most int) {
 	}
 }
 
-// newest returns the traces of the newest n steps that the filter selects, the oldest first.
+// newest returns the traces of the newest n steps that the filter selects, oldest first.
 func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Trace, error) {
 	f.Limit = n
 	lines, err := s.from.Steps(ctx, f)
@@ -89,14 +89,14 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 	}
 	list := make([]*sdk.Trace, 0, len(lines))
 	for _, line := range slices.Backward(lines) {
-		if t := have[line.ID]; t != nil { // it may just have been pruned
+		if t := have[line.ID]; t != nil { // it may have been pruned meanwhile
 			list = append(list, t)
 		}
 	}
 	return list, nil
 }
 
-// follow reads the steps that were recorded after one, and their traces by id.
+// follow reads the steps recorded after the sequence number last, and their traces by id.
 func (s *sampler) follow(ctx context.Context, last int64, f store.Filter) (lines []store.Step, byID map[string]*sdk.Trace, err error) {
 	lines, err = s.from.Follow(ctx, last, f)
 	if err != nil {

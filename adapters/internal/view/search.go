@@ -8,15 +8,14 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// No index helps to find a text: a page searches backwards in spans of about spanSteps steps for as
-// long as searching, and then offers to go on.
+// No index covers text search: a page searches backwards in time spans of about spanSteps steps until the time
+// searching is up, and then offers to continue.
 const (
 	spanSteps = 5000
 	searching = 100 * time.Millisecond
 )
 
-// search lists the steps with a text, the newest first. If it stopped early, back is the time down to
-// which it searched.
+// search lists the steps with a text, newest first. If it stopped early, back is the time down to which it searched.
 func (v *viewer) search(ctx context.Context, f store.Filter) (list []store.Step, back time.Time, err error) {
 	days, err := v.o.Traces.Sums(ctx, []store.Dimension{store.ByDay}, store.Filter{Tenant: f.Tenant, Key: f.Key, Policy: f.Policy, Since: f.Since, Until: f.Until})
 	if err != nil {

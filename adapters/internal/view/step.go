@@ -27,14 +27,14 @@ type stepPage struct {
 	Calls     []callView
 	Labels    [][2]string
 	Features  [][2]string
-	// Neighbours in time, and within the run.
+	// The neighbours in time, and within the run.
 	Before, After       *store.Step
 	RunBefore, RunAfter *store.Step
 	Prompt              text
 	Order               []string
 }
 
-// text is an untrusted text, cut to what a page holds.
+// text is an untrusted text, truncated to maxText; Left is the number of bytes removed.
 type text struct {
 	Text string
 	Left int
@@ -51,7 +51,7 @@ type callView struct {
 	sdk.Call
 	N           int
 	In, Out     int
-	Why         int // the decision that asked, from 1; 0 is unknown
+	Why         int // the decision that ran the model, from 1; 0 if unknown
 	AnswerText  text
 	Evidence    text
 	ErrorText   text
@@ -64,22 +64,21 @@ type decisionView struct {
 	Decision *sdk.Decision
 	What     string
 	Sentence string
-	// Fault says why the decision cannot be taken again.
+	// Fault is why the decision cannot be recomputed.
 	Fault string
-	// Differs says that what the engine decides now is not what was recorded.
+	// Differs is the recomputed decision, if it is not the recorded one.
 	Differs   string
 	Threshold bool
 	Now       *answer
 	Spans     []span
 	Scale     scale
 	Flips     string
-	// Asked is the lambda that the address asks for, for pages without scripts.
+	// Asked is the lambda in the page's query, for pages without scripts.
 	Asked *float64
-	// Points are the answers at each value of the scale, a [pointTable] in JSON, for pages
-	// without a server.
+	// Points holds the answers at each value of the scale, a [pointTable] in JSON, for pages without a server.
 	Points string
 	Order  []string
-	// Open says that a model could be asked: with none left there is nothing to turn.
+	// Open reports that a model is left to be asked; otherwise there is no slider.
 	Open bool
 }
 
@@ -98,7 +97,7 @@ func (v *viewer) step(ctx context.Context, q url.Values) (*stepPage, error) {
 	return p, err
 }
 
-// requestedDecision returns the decision, from 0, and the lambda of a query.
+// requestedDecision returns the index of the decision and the lambda of a query.
 func requestedDecision(t *sdk.Trace, q url.Values) (n int, knob float64, ok bool) {
 	n, nErr := strconv.Atoi(q.Get("n"))
 	knob, kErr := strconv.ParseFloat(q.Get("knob"), 64)
@@ -118,7 +117,7 @@ func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Traces that other tools wrote were not cleaned when they were made.
+	// Traces written by other tools were not redacted when they were made.
 	step.Redact(func(_ context.Context, clean *sdk.Trace) { t = clean }, nil)(ctx, t)
 	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Prompt: textOf(t.Prompt)}
 	p.Order = candidates([]*sdk.Trace{t})
@@ -149,7 +148,6 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 	return list
 }
 
-// headlineOf summarizes a step in a sentence.
 func headlineOf(t *sdk.Trace) string {
 	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
 		return reportHeadline(t)
@@ -183,7 +181,7 @@ func reportHeadline(t *sdk.Trace) string {
 	return text + "."
 }
 
-// earlierCalls says what came of the calls before the one that gave the answer.
+// earlierCalls describes the results of the calls before the one that gave the answer.
 func earlierCalls(t *sdk.Trace) string {
 	var results []string
 	last := ""
@@ -249,7 +247,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
 	return d
 }
 
-// recompute takes the decision again, as it was and at each value of a scale.
+// recompute repeats the decision at the recorded lambda and at each value of a scale.
 func (v *viewer) recompute(d *decisionView, t *sdk.Trace) error {
 	q, err := ask(t, d.N-1)
 	if err != nil {

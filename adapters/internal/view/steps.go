@@ -19,8 +19,8 @@ type stepsPage struct {
 	frame
 	Asked pageQuery
 	Steps []store.Step
-	Next  string // the address of the next page
-	// Back is how far a search for a text looked, where it left off.
+	Next  string // address of the next page
+	// Back is the time down to which a text search got, if it stopped early.
 	Back     time.Time
 	Earlier  bool // this is not the first page
 	Models   []string
@@ -29,7 +29,7 @@ type stepsPage struct {
 	Outcomes []string
 	Filtered bool
 	Sorts    []string
-	// Sorted is of how many of the newest steps these are first by another order than time.
+	// Sorted is the number of newest steps that were sorted by an order other than time; 0 means by time.
 	Sorted int
 }
 
@@ -58,7 +58,7 @@ func (v *viewer) steps(ctx context.Context, q url.Values) (*stepsPage, error) {
 	if len(p.Steps) == pageOfSteps && p.Sorted == 0 {
 		last = &p.Steps[len(p.Steps)-1]
 	} else if !p.Back.IsZero() {
-		last = &store.Step{Start: p.Back.Add(-1), Seq: math.MaxInt64} // what is older
+		last = &store.Step{Start: p.Back.Add(-1), Seq: math.MaxInt64} // older steps
 	}
 	if last != nil {
 		next := maps.Clone(q)
@@ -101,7 +101,7 @@ func (v *viewer) makeSteps(ctx context.Context, a pageQuery, limit int) (p *step
 	return p, nil
 }
 
-// stepOrders are the orders in which steps are listed besides by time: the most first.
+// stepOrders are the orders of a list of steps other than by time, all descending.
 var stepOrders = map[string]func(a, b store.Step) int{
 	"cost": func(a, b store.Step) int { return cmp.Compare(b.CostUSD, a.CostUSD) },
 	"time": func(a, b store.Step) int { return cmp.Compare(b.Duration, a.Duration) },
@@ -111,8 +111,7 @@ var stepOrders = map[string]func(a, b store.Step) int{
 	"calls": func(a, b store.Step) int { return cmp.Compare(b.Calls, a.Calls) },
 }
 
-// models returns the names of all models that were asked, those of the newest steps first, by expected
-// cost.
+// models returns the names of all models that were asked: those of the newest steps first, by expected cost.
 func (v *viewer) models(ctx context.Context) ([]string, error) {
 	traces, err := v.sampler.newest(ctx, store.Filter{}, 20)
 	if err != nil {

@@ -9,18 +9,17 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// prediction is an estimate and the quality by a later verdict.
+// prediction is an estimate with the quality that a later verdict found.
 type prediction struct {
 	Model     string
 	Start     time.Time
 	Trace     string
 	Predicted float64
-	// Seen is what the verdict made of it: 0 or 1, or less sure.
+	// Seen is the quality by the verdict: 0 or 1, or between where the verdict is less certain.
 	Seen float64
 }
 
-// predictionsOf pairs the estimate for each model that ran with its verdict, if the verifier measures
-// quality.
+// predictionsOf pairs the estimate for each model that ran with its verdict, if the verifier measures quality.
 func predictionsOf(traces []*sdk.Trace) []prediction {
 	var list []prediction
 	account := accountOf(traces)
@@ -40,10 +39,9 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 	return list
 }
 
-// bin is a group of predictions.
 type bin struct {
 	N int
-	// Predicted and Seen are means, Low and High two standard errors round Seen (Wilson).
+	// Predicted and Seen are means; Low and High are two standard errors around Seen (Wilson).
 	Predicted, Seen, Low, High float64
 }
 
@@ -63,18 +61,18 @@ func (b *bin) finish() {
 	b.Low, b.High = savings.Wilson(b.Seen, n)
 }
 
-// Off says that what was seen lies further from what was foretold than chance explains.
+// Off reports whether Seen differs from Predicted by more than chance explains.
 func (b *bin) Off() bool { return b.N >= 10 && (b.Predicted < b.Low || b.Predicted > b.High) }
 
-// reliability is how well the estimates of one model, or of all, predicted verdicts.
+// reliability measures how well the estimates of one model, or of all, predicted verdicts.
 type reliability struct {
 	Model string
 	All   bin
-	Bins  []bin // tenths that have estimates
-	// Windows are equal numbers of verdicts, the oldest first.
+	Bins  []bin // the non-empty tenths of the range of estimates
+	// Windows holds equal numbers of verdicts, oldest first.
 	Windows []window
 	Brier   float64
-	// Gap is the mean distance between foretold and seen over the bins (ECE).
+	// Gap is the expected calibration error (ECE): the mean distance of Predicted and Seen over the bins.
 	Gap float64
 }
 
@@ -87,7 +85,7 @@ func (r *reliability) IsOff() bool {
 	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
 }
 
-// reliabilityOf returns the reliability of the predictions for a model, or for all if that is "".
+// reliabilityOf returns the reliability of the predictions for a model, or for all models if model is "".
 func reliabilityOf(all []prediction, model string) *reliability {
 	r := &reliability{Model: model}
 	var tenths [10]bin

@@ -73,7 +73,7 @@ func (p *trustPage) headline() string {
 	return text
 }
 
-// driftChart draws the difference of observed and predicted quality over time; nil without points.
+// driftChart draws observed minus predicted quality over time; nil without points.
 func driftChart(models []*reliability) *chart {
 	c := &chart{
 		ID: "drift", Title: "Seen less foretold, over time", X: "time", Y: "share that passed, less what was foretold", Time: true, PercentY: true,

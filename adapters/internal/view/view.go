@@ -21,57 +21,56 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// Options say what the pages show.
+// Options configures the pages.
 type Options struct {
-	// Traces is where steps are found.
 	Traces store.TraceReader
-	// Source names where they come from, for the head of the pages.
+	// Source names the origin of the traces, for the head of the pages.
 	Source string
 	// LeftOut returns how many records could not be read; nil means none.
 	LeftOut func() int
-	// Status is what a running router says of itself; nil where there is none.
+	// Status returns the state of a running router; nil where there is none.
 	Status func(ctx context.Context) (*Status, error)
-	// Policy loads the policy in use, changed by sets as those of --set; nil where it is not
-	// known. What changes would pay is found by a replay of steps.
+	// Policy loads the current policy, changed by sets as by --set; nil where it is not known. The pages replay steps
+	// to find changes that would pay.
 	Policy func(sets ...string) (*policies.Policy, error)
-	// Sample is how many of the newest steps are read whole for what sums do not tell:
-	// savings, reliability, replays. 0 means 1000.
+	// Sample is how many of the newest steps are read whole for what sums cannot show: savings, reliability, replays.
+	// 0 means 1000.
 	Sample int
 }
 
-// Status is what a running router says of itself.
+// Status is the state of a running router.
 type Status struct {
 	Caps []Cap
-	// Circuits names the models that are not asked for a while, because they failed.
+	// Circuits names the models with an open circuit.
 	Circuits []string
-	// Unsupported are the parameters that servers said they do not support.
+	// Unsupported lists the parameters that servers rejected as unsupported.
 	Unsupported []middleware.Unsupported
 	Plugins     []PluginStatus
 }
 
-// Cap is a limit on spending and what is left of it.
+// Cap is a limit on spending and how much of it is used.
 type Cap struct {
 	Name string
-	// SpentUSD counts what is reserved for calls under way, too.
+	// SpentUSD includes reservations of calls in flight.
 	SpentUSD, LimitUSD float64
-	// Each says that the limit is of each step or run, so that there is no sum of it.
+	// Each reports that the limit applies to each step or run, so that there is no total.
 	Each bool
 }
 
-// PluginStatus is how a plugin fares.
+// PluginStatus is the state of a plugin.
 type PluginStatus struct {
 	Name     string
 	Running  bool
 	Restarts int
-	// Error is what keeps it from running.
+	// Error is why it is not running.
 	Error string
 }
 
 //go:embed assets pages
 var files embed.FS
 
-// The policy of every page: scripts and styles of this package, requests to this
-// server, and no markup made of strings.
+// contentPolicy is the content security policy of every page: scripts and styles of this package, requests to this
+// server, and no markup made from strings.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -83,7 +82,7 @@ type viewer struct {
 	pages   map[string]*template.Template
 	export  *exporter // nil on a server
 	ways    waysCache
-	// searching is how long a page looks for a text, about.
+	// searching is about how long a page searches for a text.
 	searching time.Duration
 }
 
@@ -97,8 +96,8 @@ func newViewer(o Options) *viewer {
 	return v
 }
 
-// New returns a handler of the pages, at its root; it may be mounted elsewhere by
-// http.StripPrefix. It lets everybody in: see [Local] and [RequireKey].
+// New returns a handler that serves the pages at its root; mount it elsewhere with http.StripPrefix. It does not
+// authenticate: see [Local] and [RequireKey].
 func New(o Options) http.Handler {
 	v := newViewer(o)
 	mux := http.NewServeMux()
@@ -119,7 +118,7 @@ func New(o Options) http.Handler {
 	return secure(mux)
 }
 
-// page serves a page, made by make from the query.
+// page serves the page that make makes from the query.
 func page[P any](v *viewer, name string, make func(context.Context, url.Values) (*P, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		content, err := make(r.Context(), r.URL.Query())
@@ -131,8 +130,7 @@ func page[P any](v *viewer, name string, make func(context.Context, url.Values) 
 	}
 }
 
-// warm reads the traces for the first page before somebody opens it. On errors, the page itself
-// fails.
+// warm reads the traces for the first page before somebody opens it. Errors are left to the page.
 func (v *viewer) warm() {
 	_, _ = v.sampler.newest(context.Background(), store.Filter{}, v.o.Sample)
 	_ = v.ledger.read(context.Background())
@@ -165,7 +163,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 type frame struct {
 	v     *viewer
 	Title string
-	// At is the page's name, to mark it in the list of pages.
+	// At is the page's name, to mark it among the tabs.
 	At   string
 	Live bool
 }
@@ -174,10 +172,10 @@ func (v *viewer) frame(at, title string, live bool) frame {
 	return frame{v: v, Title: title, At: at, Live: live && v.export == nil}
 }
 
-// Source names where the steps come from.
+// Source names the origin of the steps.
 func (f frame) Source() string { return f.v.o.Source }
 
-// LeftOut is how many records could not be read.
+// LeftOut returns how many records could not be read.
 func (f frame) LeftOut() int {
 	if f.v.o.LeftOut == nil {
 		return 0
@@ -187,8 +185,8 @@ func (f frame) LeftOut() int {
 
 func (f frame) title() string { return f.Title }
 
-// Policy is the content policy of a page that no server sends; "" with a server. Such
-// pages unpack themselves into blobs.
+// Policy returns the content policy of an exported page, which no server sends; "" with a server. Such pages unpack
+// themselves into blobs.
 func (f frame) Policy() string {
 	if f.v.export == nil {
 		return ""
@@ -202,7 +200,7 @@ func (f frame) Tabs() []tab {
 
 type tab struct{ Name, Title string }
 
-// write writes a page or, if it cannot be made, an error.
+// write renders a page, or an error if that fails.
 func (v *viewer) write(w http.ResponseWriter, status int, name string, content any) {
 	var b bytes.Buffer
 	if err := v.pages[name].ExecuteTemplate(&b, "layout", content); err != nil {
@@ -230,7 +228,7 @@ func (v *viewer) fail(w http.ResponseWriter, err error) {
 	v.write(w, status, "message", messagePage{v.frame("", http.StatusText(status), false), err.Error()})
 }
 
-// errBadQuery is wrapped by errors about what was asked.
+// errBadQuery is wrapped by errors about a page's query.
 var errBadQuery = errors.New("the address is not one of this page's")
 
 // live sends a server-sent event when there are new steps.

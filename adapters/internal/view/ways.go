@@ -13,8 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// runComparison compares runs that had the same queries: what differs between them is how they were
-// answered, so that they can be compared query by query.
+// runComparison compares runs that had the same queries, query by query.
 type runComparison struct {
 	Queries  int
 	List     []comparedRun
@@ -31,15 +30,15 @@ type comparedRun struct {
 	CostUSD        float64
 	Judged, Passed int
 	Escalated      int
-	// LessUSD is what it saves beside the dearest way, and LessError two standard
-	// errors of that, over the paired queries.
+	// LessUSD is its saving relative to the most expensive run, LessError two standard errors of that over the paired
+	// queries.
 	LessUSD, LessError float64
-	// Share is its cost beside the dearest.
+	// Share is its cost divided by that of the most expensive run.
 	Share float64
 	Steps map[string]*store.Step `json:"-"`
 }
 
-// waysCache remembers the ways as long as the runs do not change.
+// waysCache caches the comparison until the runs change.
 type waysCache struct {
 	mu   sync.Mutex
 	key  string
@@ -82,8 +81,8 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison
 	return v.ways.ways, nil
 }
 
-// readSteps reads the steps of the run, and reports whether each has a query of its own: an agent's
-// run, which may ask a query again and again, is no list of tasks.
+// readSteps reads the steps of the run, and reports whether each has a query of its own. The run of an agent, which
+// can ask the same query several times, is not a list of tasks.
 func (w *comparedRun) readSteps(ctx context.Context, traces store.TraceReader) (isList bool, err error) {
 	steps, err := traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: w.Tenant, Limit: mostQueries})
 	if err != nil {
@@ -121,7 +120,7 @@ func compareWays(list []comparedRun) *runComparison {
 	}
 	slices.SortStableFunc(w.List, func(a, b comparedRun) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
 	w.Dearest = &w.List[len(w.List)-1]
-	w.Best = &w.List[0] // the cheapest of those that solve as much as any
+	w.Best = &w.List[0] // the cheapest of those that solve the most
 	for i := range w.List {
 		if one := &w.List[i]; one.Passed > w.Best.Passed {
 			w.Best = one
@@ -133,7 +132,6 @@ func compareWays(list []comparedRun) *runComparison {
 	return w
 }
 
-// commonQueries returns the queries that all runs have, sorted.
 func commonQueries(runs []comparedRun) (queries []string) {
 	for q := range runs[0].Steps {
 		if !slices.ContainsFunc(runs, func(w comparedRun) bool { return w.Steps[q] == nil }) {
@@ -161,7 +159,7 @@ func (w *comparedRun) addSteps(queries []string) {
 	}
 }
 
-// sameQueries reports whether two runs have at least four in five of their queries in common.
+// sameQueries reports whether two runs have at least four fifths of their queries in common.
 func sameQueries(a, b *comparedRun) bool {
 	common := 0
 	for q := range a.Steps {
@@ -209,7 +207,7 @@ func (w *runComparison) chart() *chart {
 			return nil
 		}
 		share := float64(x.Passed) / float64(w.Queries)
-		// Ways that came to the same stand at one point.
+		// Runs with the same result share one point.
 		if n := len(s.Points) - 1; n >= 0 && s.Points[n].Y == share && math.Abs(s.Points[n].X-x.CostUSD) <= 0.005*w.Dearest.CostUSD {
 			s.Points[n].Label += ", " + plainText(x.Name)
 			continue

@@ -17,12 +17,12 @@ type question struct {
 	state    cascade.State
 	setting  cascade.Setting
 	tuned    cascade.Tunable
-	// threshold says that what can be turned is a threshold and not a lambda.
+	// threshold reports that the slider sets a threshold and not a lambda.
 	threshold bool
 }
 
-// ExplainDecision takes the n-th decision of the trace again, counted from 0, and says in one
-// sentence what it rests on. The error says why it cannot be taken again.
+// ExplainDecision recomputes the n-th decision of the trace, counted from 0, and explains it in one sentence. The
+// error says why it cannot be recomputed.
 func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 	q, err := ask(t, n)
 	if err != nil {
@@ -38,7 +38,7 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 	return a.Sentence, nil
 }
 
-// ask returns the n-th decision of the trace, or an error if it cannot be taken again.
+// ask returns the n-th decision of the trace, or an error if it cannot be recomputed.
 func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
@@ -71,7 +71,8 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	return q, nil
 }
 
-// ranModels returns the models that had run before a decision, by their places in it, in the order of their calls.
+// ranModels returns the indexes in d.Models of the models that had run before the decision, in the order of their
+// calls.
 func ranModels(t *sdk.Trace, d *sdk.Decision) (ran []int) {
 	for _, c := range t.Calls {
 		i := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == c.Model && b.Ran })
@@ -82,7 +83,7 @@ func ranModels(t *sdk.Trace, d *sdk.Decision) (ran []int) {
 	return ran
 }
 
-// beliefOf returns what a decision believed of a model; of one that has run, no judge is to come.
+// beliefOf returns the belief about a model at a decision. A model that has run is not judged again.
 func beliefOf(b *sdk.Belief) cascade.Belief {
 	belief := cascade.Belief{Mean: b.Quality.Mean, StdDev: b.Quality.StdDev}
 	if !b.Ran {
@@ -127,25 +128,24 @@ func (q *question) name(i int) string {
 	return q.decision.Models[i].Model
 }
 
-// candidate is one model at a decision, at one lambda. Its JSON has what depends on the lambda.
+// candidate is one model at a decision, at one lambda. Its JSON holds only what depends on the lambda.
 type candidate struct {
 	Model  string      `json:"model"`
 	Belief *sdk.Belief `json:"-"`
-	// Price is lambda times the cost, Gain what running the model adds to the
-	// expected quality.
+	// Price is lambda times the cost; Gain is what running the model adds to the expected quality.
 	Price float64 `json:"-"`
 	Gain  float64 `json:"-"`
-	// Value is the reservation value (index) or tau of the model on its own.
+	// Value is the reservation value (index) or the tau of the model on its own.
 	Value float64 `json:"-"`
-	// PriceText and ValueText are what pages show of them, "" where there is nothing.
+	// PriceText and ValueText are the formatted values, "" without one.
 	PriceText string `json:"price"`
 	ValueText string `json:"value"`
 	Next      bool   `json:"next"`
-	// State says in words what becomes of it.
+	// State describes the role of the model in the decision.
 	State string `json:"state"`
 }
 
-// answer is what the engine says at one lambda.
+// answer is the engine's decision at one lambda.
 type answer struct {
 	Knob       float64     `json:"-"`
 	Run        string      `json:"run"`
@@ -164,13 +164,13 @@ type pointAnswer struct {
 	Sentence string `json:"sentence"`
 }
 
-// pointColumn is a candidate at each answer; null repeats the value before.
+// pointColumn is a candidate at each answer; null repeats the previous value.
 type pointColumn struct {
 	Model string    `json:"model"`
 	Price []*string `json:"price"`
 	Value []*string `json:"value"`
 	State []*string `json:"state"`
-	// Next are the answers after which it is asked.
+	// Next lists the answers after which it is asked.
 	Next []int `json:"next"`
 }
 
@@ -251,7 +251,7 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 	c.State = q.describeState(c, option)
 }
 
-// describeState says what becomes of a candidate; option is nil if it cannot be asked.
+// describeState describes the role of a candidate; option is nil if it cannot be asked.
 func (q *question) describeState(c *candidate, option *cascade.Option) string {
 	switch {
 	case c.Belief.Ran:
@@ -301,7 +301,7 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 	return fmt.Sprintf("Ask %s: %s. So far there is %s; another try adds %s and counts %s.", plainText(next.Model), hope, best, quality(next.Gain), quality(next.Price))
 }
 
-// explainStop says why a query stops with the best answer, or without one.
+// explainStop explains why a query stops with the best answer, or without one.
 func (q *question) explainStop(best string, knob float64) string {
 	switch {
 	case best == "":

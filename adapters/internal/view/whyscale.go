@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// span is a stretch of lambdas at which the decision is the same.
+// span is an interval of lambdas with the same decision.
 type span struct {
 	From, To float64
 	Run      string
@@ -13,16 +13,16 @@ type span struct {
 	X, Width float64
 }
 
-// scale is the row of lambdas, or thresholds, that the slider goes through.
+// scale holds the lambdas, or thresholds, of the slider's positions.
 type scale struct {
-	// Points ascend; the recorded value is the one at Here.
+	// Points is ascending; Points[Here] is the recorded value.
 	Points []float64
 	Here   int
 	Log    bool
 }
 
-// scale returns values around the recorded one, far enough that no decision changes beyond: from a
-// dollar that is worth next to nothing to one that is worth more than any answer.
+// scale returns values around the recorded one, wide enough that no decision changes beyond: from a lambda at which
+// cost hardly matters to one at which no answer is worth its cost.
 func (q *question) scale(points int) scale {
 	s := scale{Points: make([]float64, points), Log: !q.threshold}
 	for i := range points {
@@ -74,13 +74,13 @@ func (s *scale) place(v float64) float64 {
 		return 0
 	}
 	from, to := math.Log(max(s.Points[0], 1e-300)), math.Log(s.Points[n-1])
-	if s.Points[0] == 0 { // a lambda of nothing stands one place before the others
+	if s.Points[0] == 0 { // lambda 0 is placed one position before the others
 		from = math.Log(s.Points[1]) - (to-math.Log(s.Points[1]))/float64(n-2)
 	}
 	return min(max((math.Log(v)-from)/(to-from), 0), 1)
 }
 
-// spans returns the intervals of equal decisions, with relative errors of at most 1e-4.
+// spans returns the intervals of equal decisions, with bounds accurate to a relative error of 1e-4.
 func (q *question) spans(s *scale) ([]span, error) {
 	var list []span
 	for i, p := range s.Points {
@@ -109,7 +109,7 @@ func (q *question) spans(s *scale) ([]span, error) {
 // flip finds by bisection where the decision changes from run, between is and isNot.
 func (q *question) flip(is, isNot float64, run string) float64 {
 	if is == 0 && !q.threshold {
-		return isNot // a lambda of nothing is a case of its own: everything is free
+		return isNot // lambda 0 is a special case: everything is free
 	}
 	for range 60 {
 		if math.Abs(isNot-is) <= 1e-4*math.Abs(isNot) {

@@ -1,5 +1,4 @@
-// Command estimator-hedge is a plugin of your own: it trusts an answer less for each
-// word of doubt in it.
+// Command estimator-hedge is a plugin that lowers its estimate of an answer for each word of doubt in it.
 package main
 
 import (
@@ -27,7 +26,7 @@ func newEstimator(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 	return sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 		resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 		for i, model := range req.Models {
-			resp.Estimates[i] = sdk.Abstain() // on models that have not run: the policy's prior counts
+			resp.Estimates[i] = sdk.Abstain() // for a model that has not run, the policy's prior applies
 			for _, a := range req.Attempts {
 				if a.Answer.Model == model {
 					resp.Estimates[i] = sdk.Estimate{Mean: c.quality(a.Answer.Text), StdDev: 0.1}

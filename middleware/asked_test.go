@@ -104,6 +104,22 @@ func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 	}
 }
 
+// A provider's own tools that the caller runs are on offer by their names; those that the provider runs are not called.
+func TestCallsOfRawTools(t *testing.T) {
+	raw := middleware.Params{Dialect: middleware.DialectChat, RawTools: []json.RawMessage{[]byte(`{"type":"computer_20250124","name":"computer"}`), []byte(`{"type":"web_search_20250305","name":"search"}`)}}
+	for tool, want := range map[string]sdk.StopReason{"computer": sdk.StopNotWorth, "search": sdk.StopExhausted, "rm": sdk.StopExhausted} {
+		var all traces
+		call := &nativeModel{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{StopReason: "tool_calls", ToolCalls: []llms.ToolCall{{ID: "1", Type: "function", FunctionCall: &llms.FunctionCall{Name: tool, Arguments: `{"action":"screenshot"}`}}}}}}}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(call), large(call)}, Step: step.Config{Traces: all.record}})
+		if _, err := m.GenerateContent(t.Context(), human("hello"), middleware.WithParams(raw)); err != nil {
+			t.Fatal(err)
+		}
+		if got := all.list[0].Stop; got != want {
+			t.Errorf("%s: %s after %d calls, want %s", tool, got, len(all.list[0].Calls), want)
+		}
+	}
+}
+
 // Models that know langchaingo's parts only are given what is said in the others, also
 // where stepfall is off, and models that know all are given all.
 func TestPartsForOthers(t *testing.T) {

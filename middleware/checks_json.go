@@ -49,11 +49,11 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		return why
 	}
 	for _, call := range a.ToolCalls {
-		tool := findTool(q, call.Name)
-		switch {
-		case tool == nil && slices.ContainsFunc(rawCalls(partsOf(a)), func(raw llms.ToolCall) bool { return raw.ID == call.ID }):
+		if slices.ContainsFunc(rawCalls(partsOf(a)), func(raw llms.ToolCall) bool { return raw.ID == call.ID }) {
 			continue // a call of a raw tool, which its API checks
-		case tool == nil:
+		}
+		tool := findTool(q, call.Name)
+		if tool == nil {
 			return fmt.Sprintf("calls the tool %q, which is not on offer", call.Name)
 		}
 		arguments := call.Arguments

@@ -52,6 +52,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	q.ToolChoice = c.neededCall()
 	q.Messages = queryMessages(c.messages, &c.size)
 	c.size.addRequest(q, &c.params)
+	q.Tools = append(q.Tools, rawClientTools(c.params.RawTools)...) // their size is that of the raw tools
 	q.InputTokens = c.size.tokens()
 	q.Features = features(q, &c.size)
 	if q.Run == "" && q.Session == "" && (len(q.Tools) > 0 || m.c.Session.CountDisputes) {
@@ -213,6 +214,18 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 			}
 		}
 		list = append(list, tool)
+	}
+	return list
+}
+
+// rawClientTools returns the raw tools that a model calls like functions, such as Claude's computer. Their API checks
+// the arguments. Calls of custom tools are in an own form.
+func rawClientTools(raw []json.RawMessage) (list []sdk.Tool) {
+	for _, tool := range raw {
+		var named struct{ Type, Name string }
+		if json.Unmarshal(tool, &named) == nil && named.Name != "" && named.Type != "custom" && matchesType(clientTools, named.Type) {
+			list = append(list, sdk.Tool{Name: named.Name})
+		}
 	}
 	return list
 }

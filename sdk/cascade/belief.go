@@ -88,12 +88,12 @@ func isAmount(x float64) bool { return x >= 0 && finite(x) }
 func isShare(x float64) bool { return x >= 0 && x <= 1 }
 
 // law is the distribution of one model's post-hoc estimate: normal with deviation
-// dev, or, if two is set, the two points lo and hi, where hi has probability p
+// dev, or, if isTwoPoint is set, the two points lo and hi, where hi has probability p
 // (dev is then 0). A normal with dev 0 is the point mean.
 type law struct {
-	mean, dev float64
-	lo, hi, p float64
-	two       bool
+	mean, dev  float64
+	lo, hi, p  float64
+	isTwoPoint bool
 }
 
 // law returns the distribution of mean + scale·(X - mean), where X has the belief's
@@ -115,7 +115,7 @@ func (b Belief) law(scale float64) law {
 // cdf returns P(X <= x).
 func (l *law) cdf(x float64) float64 {
 	switch {
-	case l.two:
+	case l.isTwoPoint:
 		switch {
 		case x < l.lo:
 			return 0
@@ -135,7 +135,7 @@ func (l *law) cdf(x float64) float64 {
 // excess returns E[(X - t)^+], the expected gain over a certain t.
 func (l *law) excess(t float64) float64 {
 	switch {
-	case l.two:
+	case l.isTwoPoint:
 		return l.p*max(l.hi-t, 0) + (1-l.p)*max(l.lo-t, 0)
 	case l.dev == 0:
 		return max(l.mean-t, 0)

@@ -34,7 +34,7 @@ func TestBoundsKeepTheSearchSmall(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if r.dense = test.dense; r.DepthReached(s) {
+				if r.relaxFrom = test.dense; r.DepthReached(s) {
 					continue
 				}
 				_, floor := s.best()
@@ -81,9 +81,9 @@ func TestCurveIsAsCloseAsItSays(t *testing.T) {
 	}{
 		{law{mean: 0.4, dev: 0.2}, 0.5, 0.5 * math.Erfc(0.5/math.Sqrt2)},
 		{law{mean: 0.4, dev: 0.2}, 0.3, 0.5 * math.Erfc(-0.5/math.Sqrt2)},
-		{law{two: true, lo: 0, hi: 1, p: 0.3}, -0.1, 1},
-		{law{two: true, lo: 0, hi: 1, p: 0.3}, 0, 0.3},
-		{law{two: true, lo: 0, hi: 1, p: 0.3}, 1, 0},
+		{law{isTwoPoint: true, lo: 0, hi: 1, p: 0.3}, -0.1, 1},
+		{law{isTwoPoint: true, lo: 0, hi: 1, p: 0.3}, 0, 0.3},
+		{law{isTwoPoint: true, lo: 0, hi: 1, p: 0.3}, 1, 0},
 		{law{mean: 0.4}, 0.39, 1},
 		{law{mean: 0.4}, 0.4, 0},
 	} {
@@ -95,7 +95,7 @@ func TestCurveIsAsCloseAsItSays(t *testing.T) {
 	for range 40 {
 		closed := make([]box, rng.IntN(4))
 		for k := range closed {
-			closed[k] = box{[]law{{mean: rng.Float64(), dev: 0.3 * rng.Float64()}, {two: true, lo: 0.1, hi: 0.9, p: rng.Float64()}, {mean: rng.Float64()}}[rng.IntN(3)], rng.Float64()}
+			closed[k] = box{[]law{{mean: rng.Float64(), dev: 0.3 * rng.Float64()}, {isTwoPoint: true, lo: 0.1, hi: 0.9, p: rng.Float64()}, {mean: rng.Float64()}}[rng.IntN(3)], rng.Float64()}
 		}
 		mean, beside := rng.Float64(), 1.2*rng.Float64()-0.3
 		number, verdict := Look{StdDev: 0.05 + 0.3*rng.Float64()}, Look{Bernoulli: true, Judge: Rates{0.4 * rng.Float64(), 0.4 * rng.Float64()}}
@@ -126,7 +126,7 @@ func gainOnGrid(after *law, beside float64, closed []box) float64 {
 	}
 	of := func(v float64) float64 { return worth[int(math.Round((max(v, beside)-low)/step))] }
 	gain := -of(after.mean)
-	if after.two {
+	if after.isTwoPoint {
 		return gain + after.p*of(after.hi) + (1-after.p)*of(after.lo)
 	}
 	for i := range n {

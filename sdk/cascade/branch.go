@@ -22,21 +22,21 @@ func (q *search) branch() {
 // settle breaks ties: it chooses the cheapest or the most expensive of all sets
 // within the tie tolerance of the best.
 func (q *search) settle() {
-	q.second, q.least, q.pick = true, q.top-tieTolerance, 0
+	q.breaksTies, q.least, q.pick = true, q.top-tieTolerance, 0
 	for _, i := range q.best {
 		q.pick += q.items[i].cost
 	}
-	if !q.must && q.floor >= q.least && isPreferred(q.cheap, 0, q.pick) {
+	if !q.mustRun && q.floor >= q.least && isPreferred(q.cheap, 0, q.pick) {
 		q.best, q.pick = q.best[:0], 0
 	}
 	q.branch()
-	q.second = false
+	q.breaksTies = false
 }
 
 // offer considers the set of the current branch as the best.
 func (q *search) offer(tau, cost float64) {
 	switch {
-	case q.second:
+	case q.breaksTies:
 		if tau < q.least || !isPreferred(q.cheap, cost, q.pick) {
 			return
 		}
@@ -51,10 +51,10 @@ func (q *search) offer(tau, cost float64) {
 	q.best = append(append(q.best[:0], q.base...), q.set...)
 }
 
-// idle reports whether sets with values of at most bound and costs between least
+// canSkip reports whether sets with values of at most bound and costs between least
 // and most can be skipped. If so, q.rival accounts for them.
-func (q *search) idle(bound, least, most float64) bool {
-	if q.second {
+func (q *search) canSkip(bound, least, most float64) bool {
+	if q.breaksTies {
 		cost := most
 		if q.cheap {
 			cost = least
@@ -87,7 +87,7 @@ func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 	next, nets, bound, most := q.rank(depth, cands, value, spent, cut)
 	for l, i := range next {
 		it := &q.items[i]
-		if cut && q.idle(min(bound, ceiling), spent+it.cost, most) {
+		if cut && q.canSkip(min(bound, ceiling), spent+it.cost, most) {
 			return
 		}
 		bound -= max(nets[l], 0)
@@ -115,7 +115,7 @@ func (q *search) rank(depth int, cands []int, value, spent float64, cut bool) (n
 			if net < -tieTolerance {
 				continue
 			}
-			if net <= 0 && !q.second {
+			if net <= 0 && !q.breaksTies {
 				dropped = max(dropped, net) // it may be in a tied set
 				continue
 			}

@@ -129,7 +129,7 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 			t.Fatal(err)
 		}
 		if trial%2 == 0 {
-			r.dense = 1 // the relaxation, however few the models
+			r.relaxFrom = 1 // the relaxation, however few the models
 		}
 		d := r.Decide(s)
 		if d.Approximate {
@@ -205,7 +205,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		without := *with
-		with.dense, without.dense, without.patience = 1, math.MaxInt, math.MaxInt
+		with.relaxFrom, without.relaxFrom, without.relaxAfter = 1, math.MaxInt, math.MaxInt
 		_, floor := s.best()
 		a, b := newSearch(), newSearch()
 		i, _ := a.choose(with, s, floor)

@@ -43,7 +43,7 @@ func (c *Cascade) Decide(s *State) Decision {
 		return d
 	}
 	if s.anyUnseen() {
-		d.Run = c.among(s)
+		d.Run = c.chooseUnseen(s)
 		return d
 	}
 	if len(s.Ran) == 0 {
@@ -97,7 +97,7 @@ func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	room := c.room(s)
 	for k, n := s.after(c.order), s.length(c.order); k < n && len(seen) < room; k++ {
 		i := s.nth(c.order, k)
-		if !s.open(i) || s.idle(i, floor) {
+		if !s.open(i) || s.cannotImprove(i, floor) {
 			continue
 		}
 		yield(append(seen, i))
@@ -107,9 +107,9 @@ func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	}
 }
 
-// among returns the first model of the best continuation, or Stop, if nothing will judge
+// chooseUnseen returns the first model of the best continuation, or Stop, if nothing will judge
 // the answers of some models.
-func (c *Cascade) among(s *State) int {
+func (c *Cascade) chooseUnseen(s *State) int {
 	run, lambda, cheap := Stop, c.lambda(len(s.Ran)), c.cheap(s)
 	best := c.value(s, lambda, nil)
 	c.continuations(s, func(added []int) {

@@ -32,12 +32,12 @@ const defaultNodeLimit = 50000
 // paper's theorem 3 and algorithm 3: routing and cascading in one.
 type CascadeRoute struct {
 	common
-	order    []int
-	search   searchRule
-	limit    int
-	dense    int
-	patience int
-	pool     *sync.Pool
+	order      []int
+	search     searchRule
+	limit      int
+	relaxFrom  int
+	relaxAfter int
+	pool       *sync.Pool
 }
 
 // newCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
@@ -48,7 +48,7 @@ func newCascadeRoute(p Params, search searchRule) (*CascadeRoute, error) {
 		name = NameCascadeRouteNoExpect
 	}
 	c, err := newCommon(name, p)
-	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, dense: dense, patience: patience, pool: newPool()}
+	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, relaxFrom: relaxFrom, relaxAfter: relaxAfter, pool: newPool()}
 	switch {
 	case r.limit == 0:
 		r.limit = defaultNodeLimit

@@ -191,9 +191,9 @@ func (s *State) open(i int) bool {
 	return (s.Infeasible == nil || !s.Infeasible[i]) && !slices.Contains(s.Ran, i)
 }
 
-// idle reports whether running model i cannot improve on the floor: nothing will judge
+// cannotImprove reports whether running model i cannot improve on the floor: nothing will judge
 // its answer, and its mean is no higher.
-func (s *State) idle(i int, floor float64) bool {
+func (s *State) cannotImprove(i int, floor float64) bool {
 	return s.Beliefs[i].Unseen && s.Beliefs[i].Mean <= floor
 }
 

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// With dense items or more, the relaxation always pays; with fewer, only once the
-// plain search has evaluated patience sets.
+// With relaxFrom items or more, the relaxation always pays; with fewer, only once the
+// plain search has evaluated relaxAfter sets.
 const (
-	dense    = 14
-	patience = 200
+	relaxFrom  = 14
+	relaxAfter = 200
 )
 
 // core fixes items by the relaxation: those in every set within the tolerance of the

@@ -119,13 +119,13 @@ func (c *curve) uppers(l *law, points, into []float64) {
 // pairExcess returns E[(X - Y)^+] of two independent laws.
 func (c *curve) pairExcess(x, y *law) float64 {
 	switch {
-	case !x.two && !y.two:
+	case !x.isTwoPoint && !y.isTwoPoint:
 		dev := math.Sqrt(x.dev*x.dev + y.dev*y.dev)
 		if dev == 0 {
 			return max(x.mean-y.mean, 0)
 		}
 		return dev * c.excess((x.mean-y.mean)/dev)
-	case y.two:
+	case y.isTwoPoint:
 		return y.p*c.excessOver(x, y.hi) + (1-y.p)*c.excessOver(x, y.lo)
 	}
 	return x.p*below(c, y, x.hi) + (1-x.p)*below(c, y, x.lo)

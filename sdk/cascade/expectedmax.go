@@ -22,7 +22,7 @@ func ExpectedMax(beliefs []Belief) float64 {
 		if math.IsNaN(b.Mean) || math.IsNaN(b.StdDev) && !b.Bernoulli {
 			return math.NaN()
 		}
-		if l := b.law(1); l.two || l.dev > 0 {
+		if l := b.law(1); l.isTwoPoint || l.dev > 0 {
 			ls = append(ls, l)
 		} else {
 			floor = max(floor, l.mean)

@@ -59,7 +59,7 @@ func reference(floor float64, beliefs []Belief) float64 {
 	hi := floor
 	for _, b := range beliefs {
 		l := b.law(1)
-		if l.two {
+		if l.isTwoPoint {
 			cuts = append(cuts, l.lo, l.hi)
 			hi = max(hi, l.hi)
 			continue

@@ -57,8 +57,8 @@ type Option struct {
 	Pruned bool
 }
 
-// shown is the maximum number of alternatives in an explanation.
-const shown = 16
+// maxAlternatives is the maximum number of alternatives in an explanation.
+const maxAlternatives = 16
 
 // weigh returns the alternative that adds the models to what has run.
 func (c *common) weigh(s *State, lambda float64, added []int) alternative {
@@ -201,6 +201,6 @@ func (x *Index) Explain(s *State) Explanation {
 // sortBy sorts the alternatives and keeps the best.
 func (e Explanation) sortBy(order func(a, b alternative) int) Explanation {
 	slices.SortStableFunc(e.Alternatives, order)
-	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), shown)]
+	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), maxAlternatives)]
 	return e
 }

@@ -7,11 +7,11 @@ import "math"
 func (q *search) greedy() {
 	q.best = q.best[:0]
 	q.top = negInf
-	if !q.must {
+	if !q.mustRun {
 		q.top = q.floor
 	}
 	value := func(it *item) float64 {
-		if q.must {
+		if q.mustRun {
 			return it.mean - it.price
 		}
 		return q.floor + q.curve.excessOver(&it.law, q.floor) - it.price
@@ -19,12 +19,12 @@ func (q *search) greedy() {
 	for i := range q.items {
 		q.top = max(q.top, value(&q.items[i]))
 	}
-	q.second, q.least = true, q.top-tieTolerance
+	q.breaksTies, q.least = true, q.top-tieTolerance
 	q.pick = math.Inf(1)
 	if !q.cheap {
 		q.pick = -1
 	}
-	if !q.must && q.floor >= q.least {
+	if !q.mustRun && q.floor >= q.least {
 		q.pick = 0
 	}
 	q.base = q.base[:0]
@@ -32,5 +32,5 @@ func (q *search) greedy() {
 		q.set = append(q.set[:0], i)
 		q.offer(value(&q.items[i]), q.items[i].cost)
 	}
-	q.second = false
+	q.breaksTies = false
 }

@@ -62,7 +62,7 @@ func (x *Index) highest(s *State, lambda, v float64) (run int, top float64) {
 	run, top = Stop, negInf
 	cost, cheap := 0.0, x.cheap(s)
 	for i := range s.Beliefs {
-		if !s.open(i) || s.idle(i, v) {
+		if !s.open(i) || s.cannotImprove(i, v) {
 			continue
 		}
 		p := price(lambda, s.Costs[i])
@@ -110,7 +110,7 @@ func ReservationValue(b Belief, price float64) float64 {
 // reservation is ReservationValue for a law.
 func (c *curve) reservation(l *law, price float64) float64 {
 	switch {
-	case l.two:
+	case l.isTwoPoint:
 		if r := l.hi - price/l.p; r >= l.lo {
 			return r
 		}

@@ -7,7 +7,7 @@ import (
 
 // What a law says at its own points, and just beside them.
 func TestLawsAtTheirPoints(t *testing.T) {
-	two, point, normal := law{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, law{mean: 0.4}, law{mean: 0.4, dev: 0.2}
+	two, point, normal := law{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, law{mean: 0.4}, law{mean: 0.4, dev: 0.2}
 	tail := func(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
 	c := sharedCurve()
 	for _, test := range []struct {
@@ -35,13 +35,13 @@ func TestLawsAtTheirPoints(t *testing.T) {
 // E[(X - Y)^+] of every kind of two laws is what adding up over Y comes to.
 func TestPairExcess(t *testing.T) {
 	c := sharedCurve()
-	all := []law{{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.3, two: true, lo: 0, hi: 1, p: 0.3}, {mean: 0.4}, {mean: 0.7}, {mean: 0.4, dev: 0.2}, {mean: 0.6, dev: 0.05}}
+	all := []law{{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.3, isTwoPoint: true, lo: 0, hi: 1, p: 0.3}, {mean: 0.4}, {mean: 0.7}, {mean: 0.4, dev: 0.2}, {mean: 0.6, dev: 0.05}}
 	for i := range all {
 		for j := range all {
 			x, y := &all[i], &all[j]
 			want := 0.0
 			switch {
-			case y.two:
+			case y.isTwoPoint:
 				want = y.p*x.excess(y.hi) + (1-y.p)*x.excess(y.lo)
 			case y.dev == 0:
 				want = x.excess(y.mean)
@@ -62,7 +62,7 @@ func TestPairExcess(t *testing.T) {
 // A reservation value that is surely below another is so, and nothing else is said to be.
 func TestBelowIsSure(t *testing.T) {
 	c := sharedCurve()
-	for _, l := range []law{{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.4}, {mean: 0.4, dev: 0.2}, {mean: 0.4, dev: 1e-3}} {
+	for _, l := range []law{{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.4}, {mean: 0.4, dev: 0.2}, {mean: 0.4, dev: 1e-3}} {
 		for price := 0.001; price < 1; price *= 1.3 {
 			r := c.reservation(&l, price)
 			for _, by := range []float64{1e-7, 0.01, 0.3} {
@@ -102,7 +102,7 @@ func TestBoxesWithALook(t *testing.T) {
 	} {
 		got, r := x.box(c.b, 0.1, 1)
 		want := x.curve.reservation(&c.want, 0.1+c.paid)
-		if got.two != c.want.two || !near(got.mean, c.want.mean) || !near(got.dev, c.want.dev) || !near(got.lo, c.want.lo) || !near(got.hi, c.want.hi) || !near(got.p, c.want.p) || math.Abs(r-want) > 1e-12 {
+		if got.isTwoPoint != c.want.isTwoPoint || !near(got.mean, c.want.mean) || !near(got.dev, c.want.dev) || !near(got.lo, c.want.lo) || !near(got.hi, c.want.hi) || !near(got.p, c.want.p) || math.Abs(r-want) > 1e-12 {
 			t.Errorf("%s: %+v of %v, want %+v of %v", name, got, r, c.want, want)
 		}
 	}
@@ -128,7 +128,7 @@ func (b *Belief) ruled(scale float64) law {
 	if scale != 1 {
 		lo, hi = p*(1-scale)+scale*lo, p+scale*(hi-p)
 	}
-	return law{mean: p, lo: lo, hi: hi, p: pass, two: true}
+	return law{mean: p, lo: lo, hi: hi, p: pass, isTwoPoint: true}
 }
 
 // Logarithms and exponentials of the relaxation are as close as they say, over all they are given.

@@ -123,7 +123,7 @@ func (x *Index) look(s *State, lambda float64, answer int) int {
 		if closed == nil {
 			closed = x.closedBoxes(s, lambda, 0)
 		}
-		beside := s.bestBeside(n)
+		beside := s.bestOther(n)
 		var gain float64
 		if isBest {
 			change := func(to float64) float64 { return (to - after.mean) / (after.mean * (1 - after.mean)) }
@@ -154,8 +154,8 @@ func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound
 	return after, after.p * (1 - after.mean) // the boxes change too: bounded by the gain after a pass
 }
 
-// bestBeside returns the best estimate among the answers other than the n-th.
-func (s *State) bestBeside(n int) float64 {
+// bestOther returns the best estimate among the answers other than the n-th.
+func (s *State) bestOther(n int) float64 {
 	beside := negInf
 	for m, j := range s.Ran {
 		if m != n {
@@ -205,7 +205,7 @@ func (x *Index) worth(v float64, closed []box) float64 {
 	for k := range closed {
 		l, end := &closed[k].law, closed[k].law.mean
 		switch {
-		case l.two:
+		case l.isTwoPoint:
 			end = l.hi
 		case l.dev > 0:
 			end += lookReach * l.dev
@@ -222,7 +222,7 @@ const lookReach = 4.5
 // lookGain returns the gain of replacing an estimate by one that is distributed around it,
 // if that does not change the boxes.
 func (x *Index) lookGain(after *law, beside float64, closed []box) float64 {
-	if after.two {
+	if after.isTwoPoint {
 		return x.verdictGain(after, beside, closed, closed, closed)
 	}
 	mean, width := after.mean, after.dev

@@ -30,7 +30,7 @@ func (ls laws) support(floor float64) (lo, hi float64) {
 	for i := range ls {
 		l := &ls[i]
 		a, b := l.mean-reach*l.dev, l.mean+reach*l.dev
-		if l.two {
+		if l.isTwoPoint {
 			a, b = l.lo, l.hi
 		}
 		lo, hi = max(lo, a), max(hi, b)
@@ -63,7 +63,7 @@ func (ls laws) jump(a, b float64) float64 {
 
 func (l *law) jump(a, b float64) float64 {
 	switch {
-	case l.two:
+	case l.isTwoPoint:
 		return cut(a, cut(a, b, l.hi), l.lo)
 	case l.dev == 0:
 		return cut(a, b, l.mean)

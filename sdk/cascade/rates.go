@@ -99,5 +99,5 @@ func (b *Belief) judgedLaw(scale float64) law {
 	if scale != 1 {
 		lo, hi = p*(1-scale)+scale*lo, p+scale*(hi-p)
 	}
-	return law{mean: p, lo: lo, hi: hi, p: pass, two: true}
+	return law{mean: p, lo: lo, hi: hi, p: pass, isTwoPoint: true}
 }

@@ -25,14 +25,14 @@ func (q *search) reduce() {
 func (q *search) singles() item {
 	var pivot item
 	keep := q.items[:0]
-	if !q.must {
+	if !q.mustRun {
 		q.bar = q.floor
 	}
 	single := negInf
 	for i := range q.items {
 		it := q.items[i]
 		value := it.mean - it.price
-		if !q.must {
+		if !q.mustRun {
 			value = q.floor + q.curve.excessOver(&it.law, q.floor) - it.price
 			if value < q.floor-slack {
 				continue
@@ -52,10 +52,10 @@ func (q *search) singles() item {
 // which determines E[max], and cheaper by more than the tolerance. Replacing b by a
 // then improves every set with b and without a by more than the tolerance.
 func covers(a, b *item) bool {
-	if b.price-a.price < slack || a.two != b.two {
+	if b.price-a.price < slack || a.isTwoPoint != b.isTwoPoint {
 		return false
 	}
-	if a.two {
+	if a.isTwoPoint {
 		return a.p >= b.p && a.lo >= b.lo && a.hi >= b.hi
 	}
 	return a.mean >= b.mean && a.dev >= b.dev
@@ -106,10 +106,10 @@ func (q *search) solveInClosedForm() bool {
 	switch {
 	case len(q.items) == 0:
 	case len(q.items) == 1:
-		if q.must || q.pays(&q.items[0]) {
+		if q.mustRun || q.pays(&q.items[0]) {
 			q.best = append(q.best, 0)
 		}
-	case len(q.items) == 2 && q.must && q.room >= 2:
+	case len(q.items) == 2 && q.mustRun && q.room >= 2:
 		q.solvePair()
 	default:
 		return false

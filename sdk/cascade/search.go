@@ -17,10 +17,10 @@ const settled = 1e-10
 // item is a model that could be added.
 type item struct {
 	law
-	price float64 // lambda·cost
-	cost  float64
-	model int
-	blind bool // nothing will judge the answer
+	price    float64 // lambda·cost
+	cost     float64
+	model    int
+	isUnseen bool // nothing will judge the answer
 }
 
 // search finds the set S of items with the greatest
@@ -29,17 +29,17 @@ type item struct {
 //
 // See docs/design/0010-supermodel-search.md for why each step is exact.
 type search struct {
-	curve    *curve
-	items    []item
-	laws     laws
-	floor    float64
-	must     bool // the empty set is not allowed
-	cheap    bool // take the cheapest of tied sets, not the most expensive
-	bare     bool // the nodes start above the floor, so the first item gains more than they show
-	room     int  // greatest size of a set
-	prune    bool
-	patience int // number of supermodels after which the search turns to the relaxation
-	dense    int // number of items from which the relaxation is always used
+	curve      *curve
+	items      []item
+	laws       laws
+	floor      float64
+	mustRun    bool // the empty set is not allowed
+	cheap      bool // take the cheapest of tied sets, not the most expensive
+	bare       bool // the nodes start above the floor, so the first item gains more than they show
+	room       int  // greatest size of a set
+	prune      bool
+	relaxAfter int // number of supermodels after which the search turns to the relaxation
+	relaxFrom  int // number of items from which the relaxation is always used
 
 	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
 	upper  float64
@@ -64,18 +64,18 @@ type search struct {
 
 	relaxation
 
-	second bool    // the pass that breaks ties
-	least  float64 // in the second pass, the value to reach
-	pick   float64 // in the second pass, the cost of best
+	breaksTies bool    // the pass that breaks ties
+	least      float64 // in the second pass, the value to reach
+	pick       float64 // in the second pass, the cost of best
 }
 
 // choose returns the model to run, or Stop, and whether the search hit its limit
 // before it proved that this is best.
 func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q.gaveUp = false
-	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
+	q.floor, q.mustRun, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
 	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.limit
-	q.dense, q.patience = r.dense, r.patience
+	q.relaxFrom, q.relaxAfter = r.relaxFrom, r.relaxAfter
 	q.collect(r, s)
 	if len(q.items) == 0 {
 		return Stop, false
@@ -98,9 +98,9 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 	q.items = q.items[:0]
 	lambda := r.lambda(len(s.Ran))
 	add := func(i int) {
-		if s.open(i) && !s.idle(i, q.floor) {
+		if s.open(i) && !s.cannotImprove(i, q.floor) {
 			b := &s.Beliefs[i]
-			q.items = append(q.items, item{law: b.law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i, blind: b.Unseen})
+			q.items = append(q.items, item{law: b.law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i, isUnseen: b.Unseen})
 		}
 	}
 	if r.order == nil {
@@ -125,11 +125,11 @@ func (q *search) first(forced bool) int {
 	return q.items[slices.MinFunc(q.best, func(k, l int) int {
 		a, b := &q.items[k], &q.items[l]
 		switch {
-		case a.blind != b.blind && b.blind:
+		case a.isUnseen != b.isUnseen && b.isUnseen:
 			return -1
-		case a.blind != b.blind:
+		case a.isUnseen != b.isUnseen:
 			return 1
-		case a.blind && a.mean != b.mean:
+		case a.isUnseen && a.mean != b.mean:
 			return cmp.Compare(b.mean, a.mean)
 		case forced:
 			return k - l
@@ -149,7 +149,7 @@ func (q *search) appendAll(list []int) []int {
 // solve leaves the best set in q.best.
 func (q *search) solve() {
 	q.ceiling, q.bar, q.set = math.Inf(1), negInf, q.set[:0]
-	q.forget()
+	q.reset()
 	if q.prune {
 		q.reduce()
 		if q.solveInClosedForm() {
@@ -160,11 +160,11 @@ func (q *search) solve() {
 	q.open, q.base, q.rounded, q.relaxed = q.appendAll(q.open[:0]), q.base[:0], q.rounded[:0], false
 	limit := q.limit
 	if q.prune {
-		if len(q.items) >= q.dense {
+		if len(q.items) >= q.relaxFrom {
 			q.core()
 		}
 		if !q.relaxed {
-			q.limit = min(limit, q.patience)
+			q.limit = min(limit, q.relaxAfter)
 		}
 	}
 	q.branch()
@@ -177,10 +177,10 @@ func (q *search) solve() {
 	}
 }
 
-// forget discards the results of an earlier search.
-func (q *search) forget() {
+// reset discards the results of an earlier search.
+func (q *search) reset() {
 	q.gaveUp, q.best, q.top, q.rival = false, q.best[:0], negInf, negInf
-	if !q.must {
+	if !q.mustRun {
 		q.top = q.floor
 	}
 }
@@ -190,7 +190,7 @@ func (q *search) forget() {
 func (q *search) fallBack() {
 	if q.gaveUp && !q.relaxed {
 		q.core()
-		q.forget()
+		q.reset()
 		q.branch()
 	}
 	if q.gaveUp && q.bar > q.top && len(q.rounded) > 0 {
@@ -207,12 +207,12 @@ func (q *search) tabulate() {
 		l := q.items[i].law
 		q.laws = append(q.laws, l)
 		a, b := l.mean-4.75*l.dev, l.mean+5.5*l.dev
-		if l.two {
+		if l.isTwoPoint {
 			a, b = l.lo, l.hi
 		}
 		lo, hi = min(lo, a), max(hi, b)
 	}
-	q.bare = q.must || lo > q.floor
+	q.bare = q.mustRun || lo > q.floor
 	lo = max(lo, q.floor)
 	q.upper = hi
 	q.node, q.weight = q.node[:0], q.weight[:0]

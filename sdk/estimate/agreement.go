@@ -8,21 +8,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// agreement is how the answers of one group of queries agree. Right answers are the
-// same answer, but for a share Differ that is written in another way. Wrong answers
-// fall into clusters as guests at the tables of a Chinese restaurant: the next one
-// joins a cluster of n with a probability in proportion to n, and is a new one in
-// proportion to Spread.
+// agreement describes how the answers of one group of queries agree. Right answers are
+// equal, except for a share Differ that is written in another way. Wrong answers fall
+// into clusters by a Chinese restaurant process: the next one joins a cluster of n with
+// a probability proportional to n, and starts a new one with a probability proportional
+// to Spread.
 type agreement struct {
 	Spread float64 `json:"spread"`
 	Differ float64 `json:"differ"`
-	// Repeat is the share of a family's further wrong answers that are an earlier one of
-	// its own.
+	// Repeat is the share of a family's further wrong answers that repeat an earlier one
+	// of the family.
 	Repeat float64 `json:"repeat,omitempty"`
 }
 
-// emptyAnswers tells for each group (the last: all) whether empty answers are answers
-// like others: some of them are right. Elsewhere an empty answer is a missing one.
+// emptyAnswers reports for each group (the last: all) whether an empty answer is a valid
+// answer, since some are right. Otherwise an empty answer is a missing one.
 func emptyAnswers(t *outcome.Table, group []int, groups int) []bool {
 	const few = 0.05
 	right, all := make([]float64, groups), make([]float64, groups)
@@ -44,15 +44,15 @@ func emptyAnswers(t *outcome.Table, group []int, groups int) []bool {
 	return out
 }
 
-// clusters are the different answers of the models that have run, and what is
-// believed about which of them is right. Hypothesis 0 is that none is, hypothesis
+// clusters holds the different answers of the models that have run, and the
+// probabilities of which of them is right. Hypothesis 0 is that none is, hypothesis
 // c+1 that cluster c is.
 type clusters struct {
 	answers []string
 	size    []int
-	of      []int       // model: its cluster, -1 when it has no answer
-	mass    [][]float64 // hypothesis, node: joint probability with what was seen
-	order   []int       // the models in clusters, as they came
+	of      []int       // model: its cluster, -1 if it has no answer
+	mass    [][]float64 // hypothesis, node: joint probability with the observations
+	order   []int       // the models in clusters, in the order in which they ran
 }
 
 func newClusters(models, nodes int) *clusters {
@@ -79,7 +79,7 @@ func (c *clusters) add(model int, answer string) {
 	c.size[at]++
 }
 
-// partition is that of the clusters, with what families say again.
+// partition is [clusters.partition], with the repeated answers of families.
 func (x *latentCursor) partition(a *agreement, right int) float64 {
 	if x.tables.families != nil {
 		return x.partitionFamilies(a, right)
@@ -87,8 +87,8 @@ func (x *latentCursor) partition(a *agreement, right int) float64 {
 	return x.clusters.partition(a, right)
 }
 
-// partition is the logarithm of the probability that wrong answers fall into the
-// clusters other than skip (-1: all).
+// partition returns the logarithm of the probability that wrong answers fall into
+// the clusters other than skip (-1: all).
 func (c *clusters) partition(a *agreement, skip int) float64 {
 	log, n := 0.0, 0
 	for k, size := range c.size {
@@ -107,8 +107,8 @@ func (c *clusters) partition(a *agreement, skip int) float64 {
 	return log + x - y
 }
 
-// weigh works out the masses from the weights of the nodes without the models in
-// clusters, whose likelihoods right and wrong are by model and node.
+// weigh computes the masses from the weights of the nodes, which leave out the models
+// in clusters, and the likelihoods of those models, by model and node.
 func (x *latentCursor) weigh() {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group]
 	softmax(x.weight, x.log)
@@ -152,12 +152,12 @@ func (x *latentCursor) weigh() {
 	}
 }
 
-// outside is the likelihood of a model whose answer is not the right cluster's.
+// outside returns the likelihood of a model whose answer is not in the right cluster.
 func (x *latentCursor) outside(a *agreement, p float64, i, k int) float64 {
 	return (1-p)*x.wrong[i][k] + p*a.Differ*x.right[i][k]
 }
 
-// ranQuality is the probability that the answer of a model in a cluster is right.
+// ranQuality returns the probability that the answer of a model in a cluster is right.
 func (x *latentCursor) ranQuality(i int) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][i]
 	own, sum := c.of[i]+1, 0.0
@@ -175,8 +175,8 @@ func (x *latentCursor) ranQuality(i int) float64 {
 	return min(sum, 1)
 }
 
-// agreementDev is the deviation of what the agreement of model j's answer with the
-// others would change in what is believed of it.
+// agreementDev returns the standard deviation of the change that the agreement of
+// model j's answer with the others would make to its estimate.
 func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][j]
 	own := x.tables.family(j)
@@ -222,8 +222,8 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 }
 
 // pairDeviations returns, by group and model, the greatest deviation that comparing the
-// model's answer with that of one other model is expected to cause in its estimate. One
-// answer alone says nothing by agreement; what it is asked for is to be compared.
+// model's answer with that of one other model is expected to cause in its estimate. A
+// single answer shows no agreement: its value lies in the comparison.
 func (e *latent) pairDeviations() [][]float64 {
 	out := square2(len(e.Mean), len(e.Base))
 	means := make([]cascade.Belief, len(e.Base))

@@ -12,12 +12,12 @@ import (
 )
 
 // Resolve returns o with the kinds that it leaves open. The cost estimator is
-// KindCostLatent. The quality estimator is KindLatent, unless another kind that can
-// read the table tells the outcomes of queries that it was not fitted to better by
-// more than chance: the regressions read signals that KindLatent does not, and
-// KindGaussian suits qualities between 0 and 1. Only KindLatent takes verdicts as evidence
-// and buys signals: a table with either has no rivals. Fit resolves by itself; do it before
-// when several estimators are to be of one kind.
+// KindCostLatent. The quality estimator is KindLatent, unless another kind that suits
+// the table predicts the outcomes of held-out queries better by more than chance: the
+// regressions use signals that KindLatent does not, and KindGaussian suits qualities
+// between 0 and 1. Only KindLatent treats verdicts as evidence and buys signals, so for a
+// table with either there are no rivals. Fit calls Resolve itself; call it first to give
+// several estimators the same kind.
 func (o Options) Resolve(t *outcome.Table) Options {
 	o.Cost = cmp.Or(o.Cost, KindCostLatent)
 	if o.Quality != "" {
@@ -25,7 +25,7 @@ func (o Options) Resolve(t *outcome.Table) Options {
 	}
 	o.Quality = KindLatent
 	if _, bought := signalNames(t); len(t.Verdicts) > 0 || len(bought) > 0 {
-		return o // the one that takes verdicts into what it believes of all models, and buys what has a price
+		return o // only KindLatent uses verdicts as evidence and buys signals
 	}
 	rivals := rivals(t)
 	if len(rivals) == 0 || len(t.Queries) < chooseLeast {
@@ -57,14 +57,14 @@ func (o Options) Resolve(t *outcome.Table) Options {
 	return o
 }
 
-// chooseLeast is the number of queries from which on halves of a table can tell kinds
-// apart; chooseQueries is how many are looked at.
+// chooseLeast is the number of queries from which halves of a table can distinguish
+// kinds; chooseQueries is how many are evaluated.
 const (
 	chooseLeast   = 60
 	chooseQueries = 250
 )
 
-// rivals are the kinds that may know more than KindLatent does of a table.
+// rivals returns the kinds that can be better than KindLatent for a table.
 func rivals(t *outcome.Table) []string {
 	var kinds []string
 	if t.Signals != nil {
@@ -85,9 +85,8 @@ func rightOrWrong(quality [][]float64) bool {
 	return true
 }
 
-// unseenLoss fits a kind to half of a table and returns the mean logarithmic loss on
-// queries of the other half, over all models, when none has run, when one has, and
-// when two have.
+// unseenLoss fits a kind to half of a table and returns the mean log loss on each query
+// of the other half, over all models and over none, one and two models run.
 func unseenLoss(t *outcome.Table, o Options) []float64 {
 	learnt, unseen := t.SplitRows(0.5, o.Seed)
 	fitted, err := Fit(t.Rows(learnt), o)
@@ -120,5 +119,5 @@ func unseenLoss(t *outcome.Table, o Options) []float64 {
 	return losses
 }
 
-// leastChance bounds the loss of an estimate that is certain and wrong.
+// leastChance bounds the loss of certain but wrong estimates.
 const leastChance = 0.005

@@ -9,15 +9,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Consensus returns a table of steps that are labelled by agreement with a reference model,
-// with how likely each answer is right in place of that label: the reference is one more
-// witness that may err, and what is believed is what is usual where answers agree so
-// ([OfPriors], as of Dawid and Skene, 1979). Outcomes that are not known stay so. A table with
-// other labels too, as verdicts on runs, without answers or costs, or of two models, is
-// returned as it is.
+// Consensus replaces the labels of a table whose labels are agreement with a reference model
+// by the probability that each answer is right. The reference is then one more witness that
+// can err, and the probabilities follow from how the answers agree ([OfPriors], after Dawid
+// and Skene, 1979). Unknown outcomes stay unknown. A table that also has other labels, such as
+// verdicts on runs, or that has no answers, no costs or only two models, is returned
+// unchanged.
 //
-// On recorded calls of eleven models the mean of these qualities is within 7 points of how
-// often a model is right.
+// On recorded calls of eleven models, the mean of these qualities is within 7 points of the
+// share of right answers of each model.
 func Consensus(t *outcome.Table) (*outcome.Table, error) {
 	reference := t.Index(t.Reference)
 	if t.Labels != "agreement with "+t.Reference || reference < 0 || t.Answers == nil || t.CostUSD == nil || len(t.Models) < 3 {
@@ -47,7 +47,7 @@ func Consensus(t *outcome.Table) (*outcome.Table, error) {
 			}
 		}
 		if len(asked) < 3 {
-			continue // of two that differ nobody says which is right
+			continue // of two different answers, nothing shows which is right
 		}
 		replay.Start(q).Believe(asked, beliefs, costs)
 		for _, m := range asked {

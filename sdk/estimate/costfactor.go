@@ -8,31 +8,30 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// costFactor takes the logarithms of the models' costs as normal around a mean that
-// depends on the group and on the length of the prompt, and as tied by one latent
-// factor of the query:
+// costFactor models the logarithms of the models' costs as normal around a mean that
+// depends on the group and the length of the prompt, and as correlated through one
+// latent factor of the query:
 //
 //	log cost_i = mean_i + Load_i·f + noise_i,  f ~ N(0, 1).
 //
-// The cost of a model that has run moves the factor, and with it what is expected of
+// The cost of a model that has run updates the factor, and with it the predictions for
 // the others.
 type costFactor struct {
 	costMeans
 	Load []float64 `json:"load"`
 	// Noise is a variance.
 	Noise []float64 `json:"noise"`
-	// Quality are the mean qualities of the models where a check judges the answers: what
-	// is hard is dear, and a verdict moves the factor as well. Load and Noise of the
-	// verdicts come after those of the costs.
+	// Quality has the mean qualities of the models if a check judges the answers: hard
+	// queries are expensive, so a verdict updates the factor too. The loads and noises of
+	// the verdicts follow those of the costs.
 	Quality []float64 `json:"quality,omitempty"`
-	// Factor makes the mean of the predictions the mean cost; 0 for a free model.
+	// Factor scales the predictions so that their mean is the mean cost; 0 for a free model.
 	Factor []float64 `json:"factor"`
 }
 
 const (
-	factorRounds = 40
-	// loads are drawn to none as if by so many outcomes of none.
-	loadPrecision = 5
+	factorRounds  = 40
+	loadPrecision = 5 // of the prior that shrinks loads to 0, in outcomes
 	leastNoise    = 1e-3
 )
 
@@ -58,8 +57,8 @@ func (e *costFactor) fit(t *outcome.Table) {
 	e.Factor = e.factors(t, func(i int) float64 { return e.Load[i]*e.Load[i] + e.Noise[i] })
 }
 
-// factorise fits loads and noises to what the means leave, NaN where unknown, by
-// expectation maximisation; all answers of a model have the same.
+// factorise fits loads and noises to the residuals of the means, which are NaN if
+// unknown, by expectation maximisation. All samples of a model share them.
 func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
 	n := len(residual[0])
 	e.Load, e.Noise = make([]float64, n), make([]float64, n)
@@ -108,13 +107,13 @@ func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
 	}
 }
 
-// factor is the normal distribution of the factor given what was seen.
+// factor is the posterior of the factor, which is normal.
 type factor struct{ mean, variance float64 }
 
-// noFactor is the distribution before anything was seen.
+// noFactor is the prior of the factor.
 var noFactor = factor{0, 1}
 
-// observe takes in one log cost, less its mean.
+// observe updates the posterior with one log cost, less its mean.
 func (f *factor) observe(load, noise, residual float64) {
 	gain := f.variance * load / (load*load*f.variance + noise)
 	f.mean += gain * (residual - load*f.mean)
@@ -140,7 +139,7 @@ type costFactorCursor struct {
 	*costFactor
 	factor factor
 	mean   []float64 // of the log costs before any run
-	known  []float64 // cost of a model that has run, NaN else
+	known  []float64 // cost of a model that has run, else NaN
 }
 
 func (c *costFactorCursor) Begin(q *queryFacts) {

@@ -8,24 +8,24 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// costMeans are the means of the logarithms of the models' costs.
+// costMeans has the means of the logarithms of the models' costs.
 type costMeans struct {
 	Groups groupNames `json:"groups"`
 	// Mean is by group (the last row for any other) and model, of the log cost.
 	Mean [][]float64 `json:"mean"`
-	// PerLength is what one unit of the prompt's log length adds, by model.
+	// PerLength is added per unit of the prompt's log length, by model.
 	PerLength []float64 `json:"per_length"`
 	Center    float64   `json:"center"`
 }
 
-// Effects of groups and of length are drawn to none as if by so many outcomes.
+// Precisions of the priors that shrink the effects of groups and of length to 0, in outcomes.
 const (
 	costGroupPrecision  = 3
 	costLengthPrecision = 10
 )
 
-// fit fits the means and returns what they leave, by query and model, NaN where no
-// cost is known.
+// fit fits the means and returns the residuals by query and model, which are NaN if
+// the cost is unknown.
 func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	n := len(t.Models)
 	e.PerLength = make([]float64, n)
@@ -61,8 +61,8 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	return logs
 }
 
-// regress fits the mean of the answers of one model. The normal equations are diagonal
-// but for the effect of the length, which is eliminated last.
+// regress fits the mean of the samples of one model. The normal equations are diagonal
+// except for the effect of the length, which is eliminated last.
 func (e *costMeans) regress(tries []int, logs [][]float64, x []float64, group []int) {
 	groups := len(e.Groups)
 	var overall moments
@@ -100,8 +100,8 @@ func (e *costMeans) regress(tries []int, logs [][]float64, x []float64, group []
 	}
 }
 
-// triesOf lists the models, each with its further answers, which cost the same: what is
-// left of a difference between them is chance.
+// triesOf lists the models, each with its further samples (see [sdk.Samples]). These
+// cost the same, apart from chance.
 func triesOf(models []string) [][]int {
 	first := sdk.Samples(models)
 	var list [][]int
@@ -120,7 +120,7 @@ func triesOf(models []string) [][]int {
 	return list
 }
 
-// pool gives all answers of a model the mean of what is known of each.
+// pool sets the values of all samples of a model to their mean.
 func pool(tries [][]int, values []float64) {
 	for _, own := range tries {
 		mean := 0.0
@@ -133,8 +133,8 @@ func pool(tries [][]int, values []float64) {
 	}
 }
 
-// factors returns, by model, what makes the mean prediction before any run the mean
-// cost; variance is that of a model's log cost.
+// factors returns, by model, the factor that makes the mean of the predictions before
+// any run equal to the mean cost. variance returns that of a model's log cost.
 func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []float64 {
 	means, out, logs := meanCosts(t), make([]float64, len(t.Models)), make([]float64, len(t.Models))
 	sums, counts := make([]float64, len(out)), make([]float64, len(out))
@@ -155,7 +155,7 @@ func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []fl
 	return out
 }
 
-// meanCosts are the mean costs of the models, the same for all answers of one.
+// meanCosts returns the mean costs of the models, equal for all samples of one.
 func meanCosts(t *outcome.Table) []float64 {
 	means := t.MeanCosts()
 	pool(triesOf(t.Models), means)

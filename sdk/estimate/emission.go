@@ -2,8 +2,8 @@ package estimate
 
 import "math"
 
-// emission is how a signal is distributed when the answer is right and when it is
-// wrong: normal, each with its mean and deviation. The zero emission tells nothing.
+// emission is the distribution of a signal if the answer is right and if it is wrong:
+// normal, each with its mean and deviation. The zero value carries no information.
 type emission struct {
 	Right       float64 `json:"right"`
 	Wrong       float64 `json:"wrong"`
@@ -11,8 +11,8 @@ type emission struct {
 	WrongStdDev float64 `json:"wrong_std_dev"`
 }
 
-// likelihoods returns the densities of a signal, up to a factor; (1, 1) when it is
-// unknown.
+// likelihoods returns the densities of a signal, up to a common factor, or (1, 1) if it
+// is unknown.
 func (m *emission) likelihoods(x float64) (right, wrong float64) {
 	if math.IsNaN(x) || m.RightStdDev <= 0 || m.WrongStdDev <= 0 {
 		return 1, 1
@@ -24,8 +24,8 @@ func (m *emission) likelihoods(x float64) (right, wrong float64) {
 	return sigmoid(d), sigmoid(-d)
 }
 
-// deviations returns the standard deviation of the probability after the signal, by
-// the probability before it.
+// deviations returns the standard deviation of the probability after the signal, as a
+// function of the probability before it.
 func (m *emission) deviations() lookup {
 	const steps = 400
 	var t lookup
@@ -54,7 +54,7 @@ func (m *emission) deviations() lookup {
 
 func normalDensity(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
 
-// lookup is a function on [0, 1] by its values at equal steps.
+// lookup is a function on [0, 1], tabulated at equal steps.
 type lookup [65]float64
 
 func (l *lookup) at(x float64) float64 {
@@ -63,8 +63,8 @@ func (l *lookup) at(x float64) float64 {
 	return l[j] + (at-float64(j))*(l[j+1]-l[j])
 }
 
-// fitEmission fits the two normals; the zero emission when a class has hardly been
-// seen.
+// fitEmission fits the two normals. It returns the zero emission if either class has
+// hardly any answers.
 func fitEmission(x, quality []float64) emission {
 	var right, wrong [3]float64 // weight, sum, sum of squares
 	for q, v := range quality {
@@ -83,7 +83,7 @@ func fitEmission(x, quality []float64) emission {
 	m := emission{Right: right[1] / right[0], Wrong: wrong[1] / wrong[0]}
 	a := max(0, right[2]/right[0]-m.Right*m.Right)
 	b := max(0, wrong[2]/wrong[0]-m.Wrong*m.Wrong)
-	// Each variance is drawn to the pooled one, which needs fewer outcomes.
+	// Each variance is shrunk towards the pooled one, which needs fewer outcomes.
 	const weight = 20
 	pooled := (a*right[0] + b*wrong[0]) / (right[0] + wrong[0])
 	m.RightStdDev = math.Sqrt((a*right[0] + pooled*weight) / (right[0] + weight))

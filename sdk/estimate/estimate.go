@@ -8,38 +8,38 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// queryFacts is what is known about a query before any model has run. Zero values and
-// NaN are unknown.
+// queryFacts holds what is known about a query before any model has run. Zero values
+// and NaN mean unknown.
 type queryFacts struct {
 	Group  string
 	Prompt string
-	// InputTokens is the length of the prompt, 0 when unknown.
+	// InputTokens is the length of the prompt, 0 if unknown.
 	InputTokens float64
-	// Troubles are those that the run has had with tools so far ([feature.ToolTroubles]).
+	// Troubles counts the run's troubles with tools so far ([feature.ToolTroubles]).
 	Troubles float64
 	// Ante has one signal of quality for each model, on the scale of the table
-	// that the estimator was fitted to; nil or NaN when there is none.
+	// that the estimator was fitted to; nil or NaN if there is none.
 	Ante []float64
 
-	// text remembers what one estimator predicts from the words of the prompt, as the
-	// bits of a number, 0 while it does not; nil remembers nothing.
+	// text caches one estimator's prediction from the words of the prompt, as the
+	// bits of a number; 0 means not yet computed, and nil no cache.
 	text *atomic.Uint64
 }
 
-// runFacts is what running one model on a query has shown. NaN is unknown.
+// runFacts holds the result of running one model on a query. NaN means unknown.
 type runFacts struct {
-	// Verdict is the probability that the answer is right by a check of it.
+	// Verdict is the probability that the answer is right according to a final check.
 	Verdict float64
-	// IfRight and IfWrong are how probable what judges that err have said of it is where
-	// the answer is right, and where it is wrong; both 0 where they said nothing.
+	// IfRight and IfWrong are the probabilities of the fallible judges' verdicts if the
+	// answer is right and if it is wrong; both are 0 if there are none.
 	IfRight, IfWrong float64
-	// Post is a signal of quality seen on the answer.
+	// Post is a post-hoc signal of quality.
 	Post         float64
 	CostUSD      float64
 	OutputTokens float64
-	// Answer is the answer in a form in which two can be compared, "" if unknown.
+	// Answer is the answer in canonical form, for comparison; "" if unknown.
 	Answer string
-	// Signals are the numbers that [Quality.Signals] names, in that order.
+	// Signals are the signals named by [Quality.Signals], in that order.
 	Signals []float64
 }
 
@@ -52,7 +52,7 @@ func unknownRun() runFacts {
 type Quality interface {
 	// Kind is its name in profiles.
 	Kind() string
-	// Signals names the post-hoc signals that it reads.
+	// Signals returns the names of the post-hoc signals that it uses.
 	Signals() []string
 	// Cursor returns a new cursor.
 	Cursor() qualityCursor
@@ -61,14 +61,14 @@ type Quality interface {
 }
 
 // qualityCursor follows one query at a time. [latentCursor] can do more: it takes verdicts of
-// judges that err into what it believes of all models, and is shown what was bought of an answer.
+// fallible judges into account for all models, and accepts looks bought at an answer.
 type qualityCursor interface {
-	// Begin starts a query, none run. The query must stay unchanged until the next.
+	// Begin starts a query before any model has run. The query must stay unchanged until the next.
 	Begin(q *queryFacts)
-	// Observe takes in what running a model has shown. A model is observed once
-	// for each query. The run is not kept.
+	// Observe adds the result of running a model, which must be observed at most once
+	// per query. It does not retain r.
 	Observe(model int, r *runFacts)
-	// Beliefs fills in what is believed of every model.
+	// Beliefs fills in the belief about every model.
 	Beliefs(dst []cascade.Belief)
 }
 
@@ -84,17 +84,17 @@ type Cost interface {
 
 // costCursor follows one query at a time, like [qualityCursor].
 type costCursor interface {
-	// Begin starts a query, none run.
+	// Begin starts a query before any model has run.
 	Begin(q *queryFacts)
-	// Observe takes in what a run has cost.
+	// Observe adds the cost of a run.
 	Observe(model int, r *runFacts)
-	// Costs fills in the predicted cost of every model; of one that has run, its
-	// cost when known.
+	// Costs fills in the predicted cost of every model or, for models that have run,
+	// the actual cost if known.
 	Costs(dst []float64)
 }
 
-// Estimator is a fitted pair of estimators for a list of models, with how often the
-// judges of their answers err, by name.
+// Estimator is a fitted pair of estimators for a list of models, with the error rates
+// of the judges of their answers, by name.
 type Estimator struct {
 	Models  []string
 	Quality Quality
@@ -102,7 +102,8 @@ type Estimator struct {
 	Judges  map[string]cascade.Rates
 	// JudgeOrder is the order in which the judges are asked, as in [Options].
 	JudgeOrder []string
-	// VerdictsUSD is what a verdict of the only judge, by its name, costs on average, by model,
-	// where it has a price and the estimator tells what it gains; nil where every answer is judged.
+	// VerdictsUSD has the mean cost of a verdict of the sole judge, by its name and then by
+	// model, if verdicts have a price and the estimator can compute their gain; nil if every
+	// answer is judged.
 	VerdictsUSD map[string][]float64
 }

@@ -12,42 +12,40 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// evidence is one model of all numbers that are seen of an answer: log-probabilities,
-// the score of a judge, whatever else the table has. They are jointly normal, around one
-// mean where the answer is right and another where it is wrong, with one covariance. The
-// log odds are then linear in the numbers, as in a logistic regression, with the
-// difference that the coefficients for any part of the numbers follow from the same fit:
-// what has not been bought is left out exactly, and what two signals say twice counts
-// once.
+// evidence is a joint model of all signals of an answer: log-probabilities, the score of
+// a judge, and whatever else the table has. They are jointly normal, around one mean if
+// the answer is right and another if it is wrong, with one covariance. The log odds are
+// then linear in the signals, as in a logistic regression, but the coefficients for any
+// subset of the signals follow from the same fit: signals that have not been bought are
+// marginalised exactly, and what two signals have in common counts once.
 type evidence struct {
-	// Names are the signals: the free ones first, then those that are bought, the
-	// cheapest first.
+	// Names are the signals: the free ones first, then the bought ones, the cheapest
+	// first.
 	Names []string `json:"names"`
-	// CostUSD is the mean price of each signal that is bought, by model; there are as
-	// many rows as signals that are bought.
+	// CostUSD is the mean price of each bought signal, by signal and model.
 	CostUSD [][]float64 `json:"cost_usd,omitempty"`
-	// Verdicts has for each signal that is bought how to read it as a verdict, nil for a
-	// number that takes more than two values; it is nil where none is one.
+	// Verdicts has, for each bought signal, how to read it as a verdict, or nil if it has
+	// more than two values. It is nil if no signal is a verdict.
 	Verdicts []*boughtVerdict `json:"verdicts,omitempty"`
-	// Mean and StdDev bring each signal to a common scale.
+	// Mean and StdDev standardise each signal.
 	Mean   []float64 `json:"mean"`
 	StdDev []float64 `json:"std_dev"`
-	// Right and Wrong are the means by model and signal, Covariance that around them.
+	// Right and Wrong are the means by model and signal, and Covariance is around them.
 	Right      [][]float64 `json:"right"`
 	Wrong      [][]float64 `json:"wrong"`
 	Covariance [][]float64 `json:"covariance"`
 
-	first []float64 // by model: the further distance of the first signal that is bought
+	first []float64 // by model: the distance that the first bought signal adds to the free ones'
 }
 
 // boughtVerdict is a signal of two values, the verdict of a judge: above Cut it is a pass.
-// Given whether the answer is right it is taken to be independent of the other signals.
+// Given whether the answer is right, it is assumed to be independent of the other signals.
 type boughtVerdict struct {
 	Cut float64 `json:"cut"`
 	cascade.Rates
 }
 
-// verdict returns how signal k is read as a verdict, nil where it is none.
+// verdict returns how to read signal k as a verdict, or nil if it is none.
 func (e *evidence) verdict(k int) *boughtVerdict {
 	if at := k - e.free(); e.Verdicts != nil && at >= 0 {
 		return e.Verdicts[at]
@@ -55,8 +53,8 @@ func (e *evidence) verdict(k int) *boughtVerdict {
 	return nil
 }
 
-// fitVerdict returns how to read a signal as a verdict, and how often it errs over all
-// models; nil where it does not take two values.
+// fitVerdict returns how to read a signal as a verdict, with its error rates over all
+// models, or nil if it has more than two values.
 func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, row := range signal {
@@ -73,7 +71,7 @@ func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 			if low < v && v < high {
 				return nil
 			}
-			verdicts[i] = (v - low) / (high - low) // of a low one, a high one or none
+			verdicts[i] = (v - low) / (high - low) // 0, 1, or NaN for none
 		}
 		own := countVerdicts(quality[q], verdicts)
 		all.add(&own, 1)
@@ -81,7 +79,7 @@ func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 	return &boughtVerdict{Cut: (low + high) / 2, Rates: all.rates()}
 }
 
-// Buys returns the names of the signals that the estimator tells what buying them gains.
+// Buys returns the names of the signals that the estimator offers as looks.
 func (e *Estimator) Buys() []string {
 	if l, ok := e.Quality.(*latent); ok && l.Evidence != nil {
 		return l.Evidence.Names[l.Evidence.free():]
@@ -89,7 +87,7 @@ func (e *Estimator) Buys() []string {
 	return nil
 }
 
-// BoughtJudges returns how often the judges err whose verdicts are bought, by their names.
+// BoughtJudges returns the error rates, by name, of the judges whose verdicts are bought.
 func (e *Estimator) BoughtJudges() map[string]cascade.Rates {
 	rates := map[string]cascade.Rates{}
 	if l, ok := e.Quality.(*latent); ok && l.Evidence != nil {
@@ -104,19 +102,19 @@ func (e *Estimator) BoughtJudges() map[string]cascade.Rates {
 
 // Bounds of evidence.
 const (
-	// evidenceFar is beyond how many deviations a number says no more.
+	// evidenceFar is the number of deviations to which signals are clamped.
 	evidenceFar = 3
-	// evidenceRidge is added to the variances, evidenceWeight is how many answers the
-	// means of all models stand for in those of one.
+	// evidenceRidge is added to the variances, and evidenceWeight is the number of answers
+	// that the means over all models are worth in those of one.
 	evidenceRidge, evidenceWeight = 0.02, 20
-	// evidenceLeast is how many right and wrong answers it takes.
+	// evidenceLeast is the least number of right, and of wrong, answers.
 	evidenceLeast = 10
 	// evidenceMost bounds the log odds.
 	evidenceMost = 20
 )
 
-// signalNames returns the signals that evidence reads: those that are free, then those
-// that are bought, by their mean price.
+// signalNames returns the signals that evidence uses: the free ones, and the bought ones
+// sorted by mean price.
 func signalNames(t *outcome.Table) (free, bought []string) {
 	price := map[string]float64{}
 	for _, name := range t.SignalNames() {
@@ -147,10 +145,10 @@ func isPrice(t *outcome.Table, name string) bool {
 
 func isBought(t *outcome.Table, name string) bool { return t.Signals[name+sdk.SignalCostUSD] != nil }
 
-// free is how many of the signals cost nothing.
+// free returns the number of free signals.
 func (e *evidence) free() int { return len(e.Names) - len(e.CostUSD) }
 
-// check reports whether what was read from a profile fits.
+// check reports whether the parameters, as read from a profile, are consistent.
 func (e *evidence) check(models int) bool {
 	n := len(e.Names)
 	return n > 0 && len(e.Mean) == n && len(e.StdDev) == n &&
@@ -159,7 +157,7 @@ func (e *evidence) check(models int) bool {
 		!slices.ContainsFunc(e.Verdicts, func(v *boughtVerdict) bool { return v != nil && v.Validate() != nil })
 }
 
-// scale brings a number to the common scale, NaN if it is unknown; verdicts are 1 and -1.
+// scale standardises a signal; it returns NaN if that is unknown, and 1 or -1 for verdicts.
 func (e *evidence) scale(k int, x float64) float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return math.NaN()
@@ -170,9 +168,8 @@ func (e *evidence) scale(k int, x float64) float64 {
 	return min(max((x-e.Mean[k])/e.StdDev[k], -evidenceFar), evidenceFar)
 }
 
-// odds returns the logarithm of how much likelier the numbers (NaN: not seen) are if the
-// model's answer is right than if it is wrong, and how far apart both cases are: the
-// squared distance of the means in the numbers' own deviations.
+// odds returns the log likelihood ratio of the signals (NaN: not seen) between a right and
+// a wrong answer of the model, and the squared Mahalanobis distance of the two means.
 func (e *evidence) odds(model int, x []float64) (log, apart float64) {
 	var seen []int
 	for k, v := range x {
@@ -203,18 +200,17 @@ func (e *evidence) odds(model int, x []float64) (log, apart float64) {
 	return min(max(log, -evidenceMost), evidenceMost), max(apart, 0)
 }
 
-// lookNodes are the points of the rule by which oddsSpread adds up, in deviations.
+// lookNodes is the number of points at which oddsSpread integrates.
 const lookNodes = 24
 
-// oddsSpread is the standard deviation of a probability p after a number is seen that is
-// normal, with means that lie a squared distance apart where the answer is right and
-// where it is wrong.
+// oddsSpread returns the standard deviation of a probability p after a normal signal is
+// seen whose means for right and wrong answers are a squared distance apart.
 func oddsSpread(p, apart float64) float64 {
 	if p <= 0 || p >= 1 || apart <= 0 {
 		return 0
 	}
-	// E[after²] = p·E[after | right], by the midpoint rule, which on a normal is as good
-	// as any.
+	// E[after²] = p·E[after | right], by the midpoint rule, which is very accurate for a
+	// normal.
 	d, start := math.Sqrt(apart), math.Log(p/(1-p))
 	sum, mass := 0.0, 0.0
 	for k := range lookNodes {
@@ -226,13 +222,13 @@ func oddsSpread(p, apart float64) float64 {
 	return math.Sqrt(max(0, p*sum/mass-p*p))
 }
 
-// fitEvidence fits the numbers that are seen of answers, those of all answers of a model
-// together; nil where the table has none.
+// fitEvidence fits the signals of answers, with all samples of a model together. It returns
+// nil if the table has no usable signals.
 func (f *latentFit) fitEvidence() *evidence {
 	t, n := f.t, len(f.Base)
 	free, bought := signalNames(t)
 	if t.Judged() {
-		free = nil // beside verdicts that err, what may be bought counts alone
+		free = nil // with verdicts, only bought signals are used
 	}
 	e := &evidence{}
 	keep := func(names []string) {
@@ -269,7 +265,8 @@ func (f *latentFit) fitEvidence() *evidence {
 	return e
 }
 
-// prices are the mean prices of a signal by model, where none is known those of all.
+// prices returns the mean prices of a signal by model; a model without prices gets the
+// mean over all.
 func (f *latentFit) prices(matrix [][]float64) []float64 {
 	var all moments
 	own := make([]moments, len(f.Base))
@@ -290,10 +287,10 @@ func (f *latentFit) prices(matrix [][]float64) []float64 {
 	return out
 }
 
-// fit fits means and covariance; false with too few answers.
+// fit fits means and covariance. It reports false if there are too few answers.
 func (e *evidence) fit(f *latentFit, models int) bool {
 	n := len(e.Names)
-	// Of the numbers, by model (the last: all), wrong or right, and signal.
+	// By model (the last: all), wrong or right, and signal.
 	sums, counts := cube(models+1, 2, n), cube(models+1, 2, n)
 	each := func(visit func(i int, quality float64, x []float64)) {
 		x := make([]float64, n)
@@ -360,15 +357,15 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 	return true
 }
 
-// evidenceCursor is what a cursor has seen of the numbers of each model's answer.
+// evidenceCursor holds the signals of each model's answer that a cursor has seen.
 type evidenceCursor struct {
 	*evidence
 	x      [][]float64 // model, signal
 	log    []float64   // by model: log odds so far
-	apart  []float64   // by model: how far apart both cases lie so far
-	bought []int       // by model: how many signals
-	next   []float64   // by model: the further distance that the next signal brings
-	silent []bool      // by signal that is bought: it had nothing to say on this query
+	apart  []float64   // by model: distance of the means so far; see odds
+	bought []int       // by model: number of signals
+	next   []float64   // by model: the distance that the next signal adds
+	silent []bool      // by bought signal: it had no value on this query
 }
 
 func newNoticed(e *evidence, models int) *evidenceCursor {
@@ -378,7 +375,7 @@ func newNoticed(e *evidence, models int) *evidenceCursor {
 	}
 }
 
-// prepare works out what the first signal that is bought brings beyond the free ones.
+// prepare computes the distance that the first bought signal adds to the free ones'.
 func (e *evidence) prepare() {
 	e.first = make([]float64, len(e.Right))
 	if len(e.CostUSD) == 0 {
@@ -406,7 +403,7 @@ func (n *evidenceCursor) begin() {
 	}
 }
 
-// addSignals takes in the number of a signal and returns by how much the log odds change.
+// addSignals adds the signals from (inclusive) to to (exclusive) and returns the change of the log odds.
 func (n *evidenceCursor) addSignals(model, from, to int, signals []float64) float64 {
 	for k := from; k < to; k++ {
 		n.x[model][k] = math.NaN()
@@ -418,7 +415,7 @@ func (n *evidenceCursor) addSignals(model, from, to int, signals []float64) floa
 	n.log[model], n.apart[model] = n.odds(model, n.x[model])
 	n.next[model] = 0
 	if at := n.free() + n.bought[model]; at < len(n.Names) {
-		// The distance does not depend on the number.
+		// The distance does not depend on the signal's value.
 		n.x[model][at] = 0
 		_, with := n.odds(model, n.x[model])
 		n.x[model][at] = math.NaN()

@@ -17,12 +17,13 @@ const (
 	// KindMean is the mean quality in the query's group.
 	KindMean = "mean"
 	// KindSignal maps each model's own ex-ante or post-hoc signal to its quality
-	// by a straight line, models independent: the paper's estimator on RouterBench.
+	// by a straight line, independently of other models: the paper's estimator on
+	// RouterBench.
 	KindSignal = "signal"
-	// KindGaussian is one normal vector of all qualities and signals.
+	// KindGaussian models all qualities and signals as one normal vector.
 	KindGaussian = "gaussian"
-	// KindLatent is one hidden ease of the query shared by all models: for
-	// verified answers, and for signals.
+	// KindLatent models one hidden ease of the query that all models share. It suits
+	// verified answers and signals.
 	KindLatent = "latent"
 	// KindLinear and KindLogistic are ridge regressions on features of the query and
 	// of the answers, one for each model and set of models that have run: the
@@ -35,8 +36,8 @@ const (
 const (
 	// KindCostMean is the mean cost.
 	KindCostMean = "mean"
-	// KindCostLatent is the mean by group and length of the prompt, given what the models
-	// that have run cost and whether they were right, through one shared factor.
+	// KindCostLatent is the mean by group and length of the prompt, updated through one
+	// shared factor by the costs and verdicts of the models that have run.
 	KindCostLatent = "latent"
 )
 
@@ -45,23 +46,23 @@ func Kinds() []string {
 	return []string{KindMean, KindSignal, KindLinear, KindLogistic, KindGaussian, KindLatent}
 }
 
-// Options say what to fit. The zero value chooses.
+// Options say what to fit. The zero value chooses the kinds by the table.
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by [Options.Resolve].
 	Quality, Cost string
-	// Features are what KindLinear and KindLogistic use, of group, length, text, signal,
-	// verdict, tokens, log_probs, classes and agreement; nil is all that the table has.
+	// Features are the features that KindLinear and KindLogistic use, of group, length, text,
+	// signal, verdict, tokens, log_probs, classes and agreement; nil means all that the table has.
 	Features []string
-	// Judges are error rates that are known and not learned, by the judge's name.
+	// Judges are known error rates, by the judge's name. Others are learned.
 	Judges map[string]cascade.Rates
-	// JudgeOrder is the order in which judges are asked: who comes after one that rejects an
-	// answer is not. Those that it leaves out come last, by name.
+	// JudgeOrder is the order in which judges are asked; none is asked after another has rejected
+	// the answer. Judges that are not listed come last, by name.
 	JudgeOrder []string
-	// Seed decides folds. The same seed on the same table gives the same fit.
+	// Seed determines the folds. The same seed on the same table gives the same fit.
 	Seed uint64
 }
 
-// errNoOutcomes is what Fit's error wraps when a model has no outcome at all.
+// errNoOutcomes is wrapped by Fit's error if a model has no outcome at all.
 var errNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
@@ -74,7 +75,7 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 	return e, e.ownGain(t)
 }
 
-// fit is Fit without the scale of the deviations.
+// fit is Fit without fitting the scale of the deviations.
 func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	for m, mean := range t.MeanQualities() {
 		if math.IsNaN(mean) {
@@ -99,7 +100,7 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	}
 	cost.fit(t)
 	e := &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}
-	// A verdict that is final is had of every answer, that of a judge that errs where it is worth it.
+	// Final verdicts are requested for every answer, those of a fallible judge only if they are worth it.
 	if judges := t.Judges(); len(judges) == 1 && o.Quality == KindLatent && e.Judges[judges[0]] != (cascade.Rates{}) {
 		usd := (&outcome.Table{Models: t.Models, CostUSD: t.VerdictCosts(judges...)}).MeanCosts()
 		if slices.ContainsFunc(usd, func(usd float64) bool { return usd > 0 }) {
@@ -109,7 +110,7 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	return e, nil
 }
 
-// newQuality returns an empty quality estimator of a kind, to be fitted or read into.
+// newQuality returns an empty quality estimator of a kind, to fit or to unmarshal into.
 func newQuality(kind string) (Quality, error) {
 	switch kind {
 	case KindMean:
@@ -126,7 +127,7 @@ func newQuality(kind string) (Quality, error) {
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }
 
-// newCost returns an empty cost estimator of a kind, to be fitted or read into.
+// newCost returns an empty cost estimator of a kind, to fit or to unmarshal into.
 func newCost(kind string) (Cost, error) {
 	switch kind {
 	case KindCostMean:
@@ -147,13 +148,13 @@ type file struct {
 	USD     map[string][]float64     `json:"verdicts_usd,omitempty"`
 }
 
-// kindOption is an estimator as JSON.
+// kindOption is a quality or cost estimator as JSON.
 type kindOption struct {
 	Kind   string          `json:"kind"`
 	Params json.RawMessage `json:"params"`
 }
 
-// MarshalJSON writes e so that UnmarshalJSON gives the same estimates.
+// MarshalJSON implements [json.Marshaler]. The result of UnmarshalJSON gives the same estimates as e.
 func (e *Estimator) MarshalJSON() ([]byte, error) {
 	quality, err := marshalKind(e.Quality.Kind(), e.Quality)
 	if err != nil {
@@ -174,10 +175,10 @@ func marshalKind(kind string, params any) (json.RawMessage, error) {
 	return json.Marshal(kindOption{kind, body})
 }
 
-// checker is an estimator that can tell whether what was read fits n models.
+// checker validates the parameters of an estimator, as read from a profile, for a number of models.
 type checker interface{ check(models int) error }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON implements [json.Unmarshaler].
 func (e *Estimator) UnmarshalJSON(data []byte) error {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -216,7 +217,7 @@ func (f *file) checkJudges(quality Quality) error {
 	return nil
 }
 
-// unmarshalKind reads an estimator of the kind that it names.
+// unmarshalKind reads an estimator of the kind named in data.
 func unmarshalKind[T checker](data []byte, what string, newOf func(kind string) (T, error), models int) (into T, err error) {
 	var k kindOption
 	if err := json.Unmarshal(data, &k); err != nil {

@@ -11,17 +11,17 @@ import (
 )
 
 // gainScale corrects the predictive deviations of models that have not run. A
-// strategy takes models as independent, and so overstates what further ones add when
-// they err together: at the scale, the expected maximum over several models is on
-// average what they come to when they have run; then it is raised by optionValue.
-// Nil leaves deviations alone.
+// strategy treats models as independent, and so overstates the gain of further ones if
+// their errors are correlated. With the scale, the expected maximum over several models
+// is on average their actual maximum after they have run; then the scale is raised by
+// optionValue. Nil leaves deviations unchanged.
 type gainScale struct {
-	// First is for when nothing has run, Later for when something has.
+	// First applies before any model has run, and Later afterwards.
 	First float64 `json:"first"`
 	Later float64 `json:"later"`
 }
 
-// at is the factor when something has run, or nothing.
+// at returns the factor if a model has run, or if none has.
 func (s *gainScale) at(ran bool) float64 {
 	switch {
 	case s == nil:
@@ -32,11 +32,10 @@ func (s *gainScale) at(ran bool) float64 {
 	return s.First
 }
 
-// gainRounds is how many rounds of draws are made of each query, gainSets how many sets
-// of models one draws at most, and leastGainScale keeps some hope of an estimate that
-// hardly moves. Fewer draws leave the scale, and with it the number of models that are
-// run, to chance; and all tables get the same ones, so that two fits to nearly the same
-// outcomes do not differ for their sake.
+// gainRounds is the number of rounds of draws for each query, gainSets the maximum number
+// of sets of models drawn per round, and leastGainScale the least scale. Fewer draws would
+// leave the scale, and with it the number of models that run, to chance. All tables use the
+// same seed, so that two fits to nearly the same outcomes do not differ by their draws.
 const (
 	gainSeed       = 0x9a15
 	gainRounds     = 4
@@ -44,19 +43,19 @@ const (
 	leastGainScale = 0.05
 )
 
-// optionValue is what looking is worth against the gain over a few models alone. A
-// strategy looks at one answer at a time and may stop, which the maximum of a fixed
-// set does not count; but the more models it chooses among, the more it also picks
-// those of which too much is hoped.
+// optionValue returns the value of adaptive choice relative to the gain over a fixed set
+// of models. A strategy sees one answer at a time and can stop, which the maximum of a
+// fixed set does not count; but the more models it chooses among, the more often it picks
+// overestimated ones.
 func optionValue(models int) float64 { return 1 + 4/float64(models) }
 
-// gainGrid are the scales that are tried.
+// gainGrid has the scales to try.
 var gainGrid = [...]float64{leastGainScale, 0.1, 0.2, 0.3, 0.4, 0.55, 0.75, 1}
 
-// gains are sums over draws of what is gained over the model that was best before:
-// expected, by scale, and what came. The difference to that same model's own
-// estimate afterwards, whose expectation is its estimate before, has far less noise
-// than the maximum.
+// gains holds sums over draws of the gain over the model that was best before: the
+// expected gain, by scale, and the actual one (came). The latter is relative to the same
+// model's estimate afterwards, whose expectation is its estimate before, since that has
+// far less noise than the maximum itself.
 type gains struct {
 	expected [len(gainGrid)]float64
 	came     float64
@@ -71,7 +70,8 @@ func (g *gains) add(o *gains) {
 	g.n += o.n
 }
 
-// scale is where the expected maximum is what came, linear between those tried.
+// scale returns the scale at which the expected gain is the actual one, by linear
+// interpolation in gainGrid.
 func (g *gains) scale() float64 {
 	if g.n == 0 || g.came >= g.expected[len(gainGrid)-1] {
 		return 1
@@ -90,10 +90,9 @@ func (g *gains) scale() float64 {
 // gainEstimator is an estimator whose deviations a gainScale corrects.
 type gainEstimator interface {
 	Quality
-	// setGain sets the scale.
 	setGain(s *gainScale)
-	// looks reports whether there are deviations to correct: something that is no
-	// verdict is seen of an answer.
+	// looks reports whether there are deviations to correct: answers have signals
+	// other than verdicts.
 	looks() bool
 }
 
@@ -115,8 +114,8 @@ func (e *Estimator) ownGain(t *outcome.Table) error {
 }
 
 // fitGainScale fits the scale to a replay of estimators whose deviations are not
-// scaled yet. There is one scale for all groups: what few queries of a group show of
-// so small a difference is chance.
+// scaled yet. There is one scale for all groups, since the few queries of a group
+// cannot show so small a difference.
 func fitGainScale(r *Replay) *gainScale {
 	n, queries := len(r.table.Models), len(r.table.Queries)
 	if n < 2 {
@@ -145,9 +144,8 @@ func fitGainScale(r *Replay) *gainScale {
 	}
 }
 
-// query draws from one query: up to three models when nothing has run, and up to two
-// when one or two have. The sets of a round do not overlap, so that every model has its
-// turn.
+// query draws sets from one query: up to three models if none has run, and up to two
+// if one or two have. The sets of a round are disjoint, so that models are drawn evenly.
 func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 	x.Believe(nil, f.start, f.costs)
 	size := min(3, n)
@@ -167,7 +165,7 @@ func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 	}
 }
 
-// gainFit is scratch for draws.
+// gainFit holds buffers for draws.
 type gainFit struct {
 	start, before, after []cascade.Belief
 	costs                []float64
@@ -177,8 +175,8 @@ func newGainFit(n int) *gainFit {
 	return &gainFit{make([]cascade.Belief, n), make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)}
 }
 
-// draw compares what is expected of some models when the first of them have run with
-// what has come when all have.
+// draw compares the expected gain of a set of models, of which the first ran have run,
+// with the actual gain once all have.
 func (f *gainFit) draw(before []cascade.Belief, all []int, ran int, into *gains) {
 	top := all[0]
 	for _, m := range all {
@@ -207,9 +205,9 @@ func (f *gainFit) draw(before []cascade.Belief, all []int, ran int, into *gains)
 
 type normal struct{ mean, dev float64 }
 
-// max returns the mean and deviation of the greater of two independent normals (Clark
-// 1961). Taking that for a normal when a third one comes in errs by a few hundredths of
-// the greatest deviation.
+// max returns the mean and deviation of the maximum of two independent normals (Clark
+// 1961). Treating the result as normal in the maximum with a third one causes an error
+// of a few hundredths of the greatest deviation.
 func (a normal) max(b normal) normal {
 	dev := math.Hypot(a.dev, b.dev)
 	if dev == 0 || math.IsInf(a.mean, -1) {

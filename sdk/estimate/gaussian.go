@@ -8,22 +8,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// gaussian takes the qualities of all models and the signals on them, before and
-// after they run, as one normal vector around the means of the query's group. What
-// is seen conditions it: the ex-ante signals at once, each post-hoc signal by a
-// rank-one update when its model runs. The deviation of a model that has not run is
-// that of the change which its own post-hoc signal would make to its own estimate.
+// gaussian models the qualities of all models and their ex-ante and post-hoc signals
+// as one normal vector around the means of the query's group. Observations condition
+// it: the ex-ante signals all at once, each post-hoc signal by a rank-one update when
+// its model runs. The deviation of a model that has not run is that of the change
+// which its own post-hoc signal would make to its own estimate.
 //
 // The vector has 2n entries: the post-hoc signals, then the qualities. A signal is a
-// line in the quality of its model plus an error; the errors of different models may
-// go together.
+// linear function of the quality of its model plus an error; the errors of different
+// models can be correlated.
 type gaussian struct {
 	Groups groupNames `json:"groups"`
-	// Means by group (the last row for any other) and model.
+	// Means by group (the last row is for any other) and model.
 	QualityMean [][]float64 `json:"quality_mean"`
 	AnteMean    [][]float64 `json:"ante_mean"`
 	PostMean    [][]float64 `json:"post_mean"`
-	// StdDev is that of the qualities, by group; Correlation is theirs in all groups.
+	// StdDev is that of the qualities, by group; Correlation is the same in all groups.
 	StdDev      [][]float64 `json:"std_dev"`
 	Correlation [][]float64 `json:"correlation"`
 	AnteSlope   []float64   `json:"ante_slope"`
@@ -34,19 +34,19 @@ type gaussian struct {
 	HasAnte  bool `json:"has_ante"`
 	HasPost  bool `json:"has_post"`
 	Verified bool `json:"verified,omitempty"`
-	// Gain corrects the deviations; nil leaves them.
+	// Gain corrects the deviations; nil leaves them unchanged.
 	Gain *gainScale `json:"gain,omitempty"`
 
 	tables []gaussianTable // by group
 }
 
-// gaussianTable is what a cursor starts from in one group.
+// gaussianTable is the starting point of a cursor in one group.
 type gaussianTable struct {
 	mean []float64 // of the vector
 	// ante, cross and covariance are the covariances of the ex-ante signals, of the
 	// vector with them, and of the vector.
 	ante, cross, covariance [][]float64
-	// gain conditions the vector on all ex-ante signals, after is what remains.
+	// gain conditions the vector on all ex-ante signals, and after is the covariance then.
 	gain, after [][]float64
 }
 
@@ -77,7 +77,7 @@ func (e *gaussian) prepare() {
 	}
 }
 
-// submatrix returns the rows and columns at some places.
+// submatrix returns the rows and columns of m at the given indexes.
 func submatrix(m [][]float64, at []int) [][]float64 {
 	out := square(len(at))
 	for i, k := range at {
@@ -88,7 +88,7 @@ func submatrix(m [][]float64, at []int) [][]float64 {
 	return out
 }
 
-// conditionOn conditions the vector on some of the ex-ante signals.
+// conditionOn conditions the vector on the known ex-ante signals.
 func (t *gaussianTable) conditionOn(known []int) (gain, after [][]float64) {
 	d := len(t.covariance)
 	a := submatrix(t.ante, known)
@@ -203,7 +203,7 @@ func (c *gaussianCursor) Observe(model int, r *runFacts) {
 	}
 }
 
-// condition conditions on one entry of the vector.
+// condition conditions the vector on one of its entries.
 func (c *gaussianCursor) condition(at int, value float64) {
 	variance := c.cov[at][at]
 	if variance <= 1e-9 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// fit fits means by group, and the covariances of what is left.
+// fit fits means by group, and the covariances of the residuals.
 func (e *gaussian) fit(t *outcome.Table, _ Options) error {
 	e.Verified, e.HasAnte, e.HasPost = t.Verified, t.Ante != nil, t.Post != nil
 	e.Groups = groupsOf(t)
@@ -40,13 +40,13 @@ func (e *gaussian) fit(t *outcome.Table, _ Options) error {
 	return nil
 }
 
-// centredMatrix is a matrix less the means of its groups.
+// centredMatrix is a matrix split into the means of its groups and the residuals.
 type centredMatrix struct {
 	means    [][]float64 // group (the last: all), model
 	residual [][]float64
 }
 
-// centre draws the means of groups to the mean of all where outcomes are few.
+// centre shrinks the means of groups with few outcomes towards the overall mean.
 func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	n := len(matrix[0])
 	overall := make([]float64, n)
@@ -78,7 +78,7 @@ func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 }
 
 // deviations returns the standard deviations of the residuals, by group (the last:
-// all) and model, those of groups drawn to that of all.
+// all) and model. Those of groups are shrunk towards the overall one.
 func (c *centredMatrix) deviations(group []int) [][]float64 {
 	last, n := len(c.means)-1, len(c.means[0])
 	sums, counts := square2(last+1, n), square2(last+1, n)
@@ -104,15 +104,15 @@ func (c *centredMatrix) deviations(group []int) [][]float64 {
 	return sums
 }
 
-// signalLine is a signal as a line in the quality plus an error.
+// signalLine is a signal as a linear function of the quality plus an error.
 type signalLine struct {
 	means  [][]float64
 	slope  []float64
 	errors [][]float64 // covariance
 }
 
-// explain regresses each model's signal on its quality. A nil matrix is a signal
-// that tells nothing.
+// explain regresses each model's signal on its quality. A nil matrix stands for a
+// signal without information.
 func explain(matrix [][]float64, quality centredMatrix, group []int, groups int, models []string) (signalLine, error) {
 	n := len(models)
 	x := signalLine{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
@@ -138,8 +138,8 @@ func explain(matrix [][]float64, quality centredMatrix, group []int, groups int,
 	return x, nil
 }
 
-// shrinkCorrelations returns the covariance of the columns, NaN where unknown, with the
-// correlations drawn to 0 by the factor that minimises the expected squared error
+// shrinkCorrelations returns the covariance of the columns (NaN: unknown), with the
+// correlations shrunk towards 0 by the factor that minimises the expected squared error
 // (Schäfer and Strimmer 2005).
 func shrinkCorrelations(rows [][]float64, n int) [][]float64 {
 	dev := make([]float64, n)

@@ -7,10 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// groupNames are the names of the groups of queries, sorted.
+// groupNames are the sorted names of the groups of queries.
 type groupNames []string
 
-// groupsOf returns the groups of a table.
 func groupsOf(t *outcome.Table) groupNames {
 	names := map[string]bool{}
 	for q := range t.Queries {
@@ -21,7 +20,7 @@ func groupsOf(t *outcome.Table) groupNames {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// groupOf returns the place of a group, behind the last for one that is not known.
+// groupOf returns the index of a group, or len(n) if it is unknown.
 func (n groupNames) groupOf(name string) int {
 	if at, known := slices.BinarySearch(n, name); known {
 		return at

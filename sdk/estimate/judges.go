@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// fitJudges learns how often the judges of a table err from the rows that have a verdict
-// beside the truth, all models together: rates by model gain nothing, since what matters
-// is the probability that a model is right. Rates that are known stand.
+// fitJudges learns the error rates of a table's judges from the rows that have both a
+// verdict and the truth, over all models together: rates by model gain nothing, since what
+// matters is the probability that a model is right. Known rates are kept.
 func fitJudges(t *outcome.Table, known map[string]cascade.Rates) map[string]cascade.Rates {
 	if len(t.Verdicts) == 0 {
 		return nil
@@ -33,16 +33,16 @@ func fitJudges(t *outcome.Table, known map[string]cascade.Rates) map[string]casc
 	return judges
 }
 
-// panel is the judges of a table whose errors an estimator knows, in the order in which
-// they are asked.
+// panel is the judges of a table whose error rates an estimator knows, in the order in
+// which they are asked.
 type panel struct {
 	judges []juror
-	usual  []float64   // by model: what a verdict costs on average; nil where every answer is judged
+	usual  []float64   // by model: mean cost of a verdict; nil if every answer is judged
 	prices [][]float64 // of the table's verdicts
-	costs  [][]float64 // by answer: of the verdicts of all who are asked; nil where none has a price
+	costs  [][]float64 // by answer: total of the verdicts of all judges asked; nil if none has a price
 }
 
-// usd returns what the verdict on an answer costs.
+// usd returns the cost of the verdict on an answer.
 func (p *panel) usd(query, model int) float64 {
 	if usd := outcome.At(p.prices, query, model); usd >= 0 {
 		return usd
@@ -50,14 +50,14 @@ func (p *panel) usd(query, model int) float64 {
 	return p.usual[model]
 }
 
-// juror is one judge: its verdicts, how often they err, and which models it judges.
+// juror is one judge: its verdicts, their error rates, and which models it judges.
 type juror struct {
 	verdicts [][]float64
 	rates    cascade.Rates
 	judges   []bool
 }
 
-// panelOf returns the judges of a table; nil for none.
+// panelOf returns the judges of a table, or nil if there are none.
 func panelOf(t *outcome.Table, e *Estimator) *panel {
 	p := &panel{}
 	names := slices.DeleteFunc(t.Judges(), func(name string) bool { _, known := e.Judges[name]; return !known })
@@ -87,8 +87,8 @@ func panelOf(t *outcome.Table, e *Estimator) *panel {
 	return p
 }
 
-// costsOf returns what the verdicts on each answer cost of judges in the order in which they are asked,
-// none of whom is asked about what another has rejected.
+// costsOf returns the total cost of the verdicts on each answer. judges are in the order in which they are
+// asked, and none is asked after another has rejected the answer.
 func (p *panel) costsOf(t *outcome.Table, judges []string) [][]float64 {
 	costs := t.VerdictCosts(judges...)
 	if !isPriced(costs) {
@@ -117,9 +117,9 @@ func isPriced(prices [][]float64) bool {
 	})
 }
 
-// likelihoods returns how probable what the judges said of an answer is where it is
-// right and where it is wrong; zeros where they said nothing. Who comes after one that
-// rejects it is not asked.
+// likelihoods returns the probabilities of the judges' verdicts on an answer if it is right
+// and if it is wrong, or zeros if there are none. Judges after one that rejects the answer
+// are not asked.
 func (p *panel) likelihoods(query, model int) (ifRight, ifWrong float64) {
 	for _, j := range p.judges {
 		verdict := j.verdicts[query][model]
@@ -138,14 +138,14 @@ func (p *panel) likelihoods(query, model int) (ifRight, ifWrong float64) {
 	return ifRight, ifWrong
 }
 
-// isRejected reports whether one of the judges rejects an answer.
+// isRejected reports whether any of the judges rejects an answer.
 func isRejected(judges []juror, query, model int) bool {
 	return slices.ContainsFunc(judges, func(j juror) bool { return j.verdicts[query][model] < 0.5 })
 }
 
-// rates returns how often those who will judge a model's answer err, together, given
-// what has run, and false for nobody: who could say nothing of an answer is not asked
-// again on the query.
+// rates returns the joint error rates of the judges that will judge a model's answer, given
+// the models that have run, and whether there are any: a judge that was inconclusive on an
+// answer is not asked again on the query.
 func (p *panel) rates(query, model int, ran []int) (together cascade.Rates, judged bool) {
 	for k, j := range p.judges {
 		silent := slices.ContainsFunc(ran, func(m int) bool {

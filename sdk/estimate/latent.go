@@ -6,60 +6,61 @@ import (
 	"slices"
 )
 
-// latent is an item-response model: a query has one hidden ease z, normal around
-// what its group and length say, and model i answers it well with probability
+// latent is an item-response model: a query has one hidden ease z, normal around a
+// mean that depends on its group and length, and model i answers it well with
+// probability
 //
 //	p_i(z, g) = sigmoid(Base_i + Slope_i·z + Shift_{i,g}).
 //
-// Given z the models are independent. The distribution of z is carried as weights on
-// a grid: a verdict, a signal, the length of an answer or its agreement with others
-// moves the weights, and with them what is believed of all models.
+// Given z the models are independent. The distribution of z is a set of weights on a
+// grid: a verdict, a signal, the length of an answer or its agreement with others
+// updates the weights, and with them the estimates of all models.
 type latent struct {
 	Nodes []float64 `json:"nodes"`
 	// Groups are the known groups; the tables below have one more row, the last,
 	// for queries of any other.
 	Groups groupNames `json:"groups"`
-	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
+	// Mean is the mean ease of each group, and PerLength the effect of the prompt's length.
 	Mean      []float64   `json:"mean"`
 	PerLength []perLength `json:"per_length"`
-	// PerTrouble is what the logarithm of one more than the run's troubles with tools adds
-	// in each group; nil where there are none.
+	// PerTrouble is the effect, in each group, of log(1 + troubles), where troubles counts the
+	// run's troubles with tools; nil if unknown.
 	PerTrouble []float64 `json:"per_trouble,omitempty"`
-	// Text predicts the ease from the words of the prompt, PerText is by how much
-	// that counts in each group; nil when the words tell nothing.
+	// Text predicts the ease from the words of the prompt, and PerText is the coefficient
+	// of that prediction in each group; nil if the words are not informative.
 	Text    *textModel  `json:"text,omitempty"`
 	PerText []float64   `json:"per_text,omitempty"`
 	Base    []float64   `json:"base"`
 	Slope   []float64   `json:"slope"`
 	Shift   [][]float64 `json:"shift"` // group, model
-	// Family names for each model the first of its family, and Shared is the share of the
-	// family's factor in whether it is right, given the ease; nil where all are alone.
+	// Family is, for each model, the index of the first of its family, and Shared the share
+	// of the family's factor in its correctness, given the ease; nil without families.
 	Family []int     `json:"family,omitempty"`
 	Shared []float64 `json:"shared,omitempty"`
-	// Misreads describes a judge whose errors on one query go together; nil where they do
+	// Misreads describes a judge whose errors on one query are correlated; nil if they are
 	// not. The second half of the nodes then stands for the queries that it misreads.
 	Misreads *misreads `json:"misreads,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
-	// Ante and Post are how the signals are distributed; nil when there are none.
+	// Ante and Post are the distributions of the signals; nil if there are none.
 	Ante []emission `json:"ante,omitempty"`
 	Post []emission `json:"post,omitempty"`
-	// Evidence is what further numbers say of an answer; nil when there are none.
+	// Evidence models further signals of an answer; nil if there are none.
 	Evidence *evidence `json:"evidence,omitempty"`
-	// Lengths are how long the models' answers are; nil when unknown.
+	// Lengths are the distributions of the lengths of the models' answers; nil if unknown.
 	Lengths []answerLength `json:"lengths,omitempty"`
-	// NoAnswer is how probable it is that a model's answer is missing, such as one
-	// that cannot be parsed; nil when there are no answers.
+	// NoAnswer has the probability that a model's answer is missing, for instance because
+	// it cannot be parsed; nil if there are no answers.
 	NoAnswer []absence `json:"no_answer,omitempty"`
-	// Empty says for each group whether an empty answer is an answer like others
-	// there, which can be right, and not one that is missing.
+	// Empty says for each group whether an empty answer is a valid one, which can be right,
+	// rather than a missing one.
 	Empty []bool `json:"empty,omitempty"`
-	// Agree says how answers agree, for each group; nil when there are no answers.
+	// Agree describes, for each group, how answers agree; nil if there are no answers.
 	Agree []agreement `json:"agree,omitempty"`
-	// Change is the standard deviation of what a model's own run changes in what is
-	// believed of its answer, by group and model; nil when a run shows nothing.
+	// Change is the standard deviation of the change that a model's own run makes to its
+	// estimate, by group and model; nil if there are no signals of that kind.
 	Change [][]float64 `json:"change,omitempty"`
-	// Gain corrects the deviations; nil leaves them.
+	// Gain corrects the deviations; nil leaves them unchanged.
 	Gain *gainScale `json:"gain,omitempty"`
 
 	tables *latentTables
@@ -71,18 +72,18 @@ type perLength struct {
 	Slope  float64 `json:"slope"`
 }
 
-// latentTables is what a cursor reads.
+// latentTables has the precomputed tables that cursors read.
 type latentTables struct {
 	p [][][]float64 // group, model, node
-	// unseen is the logarithm of how likely it is that nothing is seen of a model: 0, but
-	// for the rounding.
+	// unseen is the log likelihood of a model of which nothing is observed: 0, except for
+	// rounding.
 	unseen [][][]float64 // group, model, node
 	post   []lookup      // model: deviation of the post-hoc estimate by probability
-	// pair is the deviation of what a second answer, of the model that tells most, would
-	// change in the estimate of each model; nil where answers are not compared.
+	// pair is the deviation of the change that a second answer, of the most informative
+	// other model, would make to the estimate of each model; nil if answers are not compared.
 	pair [][]float64 // group, model
-	// families are those of more than one model, familyOf the place of each model's
-	// among them, -1 for none; nil where there are none.
+	// families are those of more than one model, and familyOf is the index of each model's
+	// family, -1 for none; nil if there are no families.
 	families []family
 	familyOf []int
 }
@@ -115,7 +116,7 @@ func (e *latent) check(models int) error {
 	return nil
 }
 
-// fitsModels reports whether there are parameters for so many models.
+// fitsModels reports whether the parameters are for n models.
 func (e *latent) fitsModels(n int) bool {
 	return len(e.Base) == n && len(e.Slope) == n &&
 		hasLength(e.Ante, n) && hasLength(e.Post, n) && hasLength(e.Lengths, n) && hasLength(e.NoAnswer, n) &&
@@ -124,7 +125,7 @@ func (e *latent) fitsModels(n int) bool {
 		wide(e.Shift, n) && wide(e.Change, n)
 }
 
-// fitsGroups reports whether there are parameters for each group, and for none.
+// fitsGroups reports whether there are parameters for each group and for unknown ones.
 func (e *latent) fitsGroups() bool {
 	n := len(e.Groups) + 1
 	return len(e.Shift) == n && len(e.Mean) == n && len(e.PerLength) == n &&
@@ -133,10 +134,10 @@ func (e *latent) fitsGroups() bool {
 		!slices.ContainsFunc(e.Lengths, func(l answerLength) bool { return len(l.Group) != n })
 }
 
-// hasLength reports whether a list of parameters, where there is one, has so many.
+// hasLength reports whether a list is nil or has n elements.
 func hasLength[T any](list []T, n int) bool { return list == nil || len(list) == n }
 
-// prepare works out the tables.
+// prepare computes the tables.
 func (e *latent) prepare() {
 	t := &latentTables{}
 	for g := range e.Mean {
@@ -181,40 +182,40 @@ func (e *latent) prior(dst []float64, mean float64) {
 	}
 }
 
-// answerLength is how long a model's answers are, by group.
+// answerLength is the distribution of the lengths of a model's answers, by group.
 type answerLength struct {
 	Group []lengthIn `json:"group"`
 }
 
-// lengthIn is how the logarithm of the number of tokens of an answer is distributed
+// lengthIn is the distribution of the logarithm of the number of tokens of an answer
 // in a group: normal, around a mean that depends on the ease and on whether the
 // answer is right.
 type lengthIn struct {
 	Mean    float64 `json:"mean"`
 	PerEase float64 `json:"per_ease"`
-	// IfWrong is added when the answer is wrong.
+	// IfWrong is added if the answer is wrong.
 	IfWrong float64 `json:"if_wrong"`
 	StdDev  float64 `json:"std_dev"`
 }
 
 // likelihoods returns the densities at ease z if the answer is right and if it is
-// wrong, up to a factor.
+// wrong, up to a common factor.
 func (l *lengthIn) likelihoods(z, logTokens float64) (right, wrong float64) {
 	mean := l.Mean + l.PerEase*z
 	a, b := (logTokens-mean)/l.StdDev, (logTokens-mean-l.IfWrong)/l.StdDev
-	// The tails are heavier than a normal's: an answer of unheard-of length says
+	// The tails are heavier than a normal's, so that an answer of extreme length says
 	// little.
 	return math.Exp(-min(a*a/2, 6)), math.Exp(-min(b*b/2, 6))
 }
 
-// absence is the probability that there is no answer where one would be right, and
-// where it is wrong.
+// absence has the probabilities that there is no answer if it would be right and if
+// it would be wrong.
 type absence struct {
 	IfRight float64 `json:"if_right"`
 	IfWrong float64 `json:"if_wrong"`
 }
 
-// likelihoods returns the probabilities of what was seen.
+// likelihoods returns the probabilities of a missing answer, or of one that is there.
 func (a *absence) likelihoods(missing bool) (right, wrong float64) {
 	if missing {
 		return a.IfRight, a.IfWrong
@@ -222,7 +223,7 @@ func (a *absence) likelihoods(missing bool) (right, wrong float64) {
 	return 1 - a.IfRight, 1 - a.IfWrong
 }
 
-// softmax fills weights with exp(log) over their sum.
+// softmax sets weight to exp(log) divided by the sum.
 func softmax(weight, log []float64) {
 	top := math.Inf(-1)
 	for _, l := range log {

@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// certain keeps a verdict from ruling out every node.
+// certain keeps verdicts off 0 and 1, so that they cannot rule out every node.
 const certain = 1e-6
 
 func (e *latent) Cursor() qualityCursor {
@@ -37,19 +37,19 @@ func (e *latent) Cursor() qualityCursor {
 	return c
 }
 
-// latentCursor holds the log weights of the nodes and, for each model and node, how
-// likely what was seen of the model is if its answer is right and if it is wrong.
-// The log weights have the models in clusters left out.
+// latentCursor holds the log weights of the nodes and, for each model and node, the
+// likelihoods of the model's observations if its answer is right and if it is wrong.
+// The log weights leave out the models in clusters.
 type latentCursor struct {
 	*latent
 	group        int
 	text         *textReader // nil without text
-	state, start []float64   // log, right, wrong and taken, now and when nothing had run
+	state, start []float64   // log, right, wrong and taken, now and before any run
 	log, weight  []float64
 	right, wrong [][]float64 // model, node
-	taken        [][]float64 // model, node: what is in the log weights of the model
+	taken        [][]float64 // model, node: the model's part of the log weights
 	ran          []bool
-	verdict      []float64       // NaN where there is none
+	verdict      []float64       // NaN if there is none
 	noticed      *evidenceCursor // nil without evidence
 	clusters     *clusters       // nil without agreement
 	partitions   []float64       // hypothesis
@@ -57,7 +57,7 @@ type latentCursor struct {
 	jointWrong   []float64
 	shares       []float64 // of a family's members
 	sizes        []float64
-	rightAt      []float64 // node: the best answer at hand is right
+	rightAt      []float64 // node: probability that the best answer so far is right
 }
 
 func (c *latentCursor) Begin(q *queryFacts) {
@@ -73,7 +73,7 @@ func (c *latentCursor) Begin(q *queryFacts) {
 		}
 		copy(c.taken[i], c.tables.unseen[c.group][i])
 	}
-	if c.Ante != nil && q.Ante != nil { // once all are set: what is forgotten of a model is that of its family
+	if c.Ante != nil && q.Ante != nil { // after all are set, since forget and recall act on whole families
 		for i := range c.ran {
 			right, wrong := c.Ante[i].likelihoods(q.Ante[i])
 			c.forget(i)
@@ -85,13 +85,13 @@ func (c *latentCursor) Begin(q *queryFacts) {
 	c.clear()
 }
 
-// rewind goes back to where Begin left off, for less than it takes to begin.
+// rewind restores the state after Begin, at less cost than Begin.
 func (c *latentCursor) rewind() {
 	copy(c.state, c.start)
 	c.clear()
 }
 
-// clear forgets what models that have run showed.
+// clear discards the observations of models that have run.
 func (c *latentCursor) clear() {
 	if c.clusters != nil {
 		c.clusters.reset()
@@ -104,7 +104,7 @@ func (c *latentCursor) clear() {
 	}
 }
 
-// forget takes what was seen of a model out of the weights.
+// forget removes the likelihood of a model, or of its family, from the log weights; recall adds it again.
 func (c *latentCursor) forget(i int) {
 	if f := c.tables.family(i); f != nil {
 		for k := range c.log {
@@ -138,8 +138,8 @@ func (c *latentCursor) scale(i int, right, wrong float64) {
 	}
 }
 
-// revise changes what was seen of a model while that is out of the weights, as what is in
-// clusters always is.
+// revise calls change, which changes a model's likelihoods, while these are out of the log
+// weights. Those of models in clusters always are.
 func (c *latentCursor) revise(model int, change func()) {
 	if !c.inClusters(model) {
 		c.forget(model)
@@ -220,7 +220,7 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	}
 }
 
-// byAgreement reports whether nothing of one answer alone says how good it is.
+// byAgreement reports whether a single answer has no signal of its quality.
 func (c *latentCursor) byAgreement() bool {
 	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
 }
@@ -228,7 +228,7 @@ func (c *latentCursor) byAgreement() bool {
 // hasClusters reports whether there are answers that can agree.
 func (c *latentCursor) hasClusters() bool { return c.clusters != nil && len(c.clusters.order) > 0 }
 
-// means is Beliefs without deviations and looks, for less than all of them.
+// means is a cheaper Beliefs without deviations and looks.
 func (c *latentCursor) means(dst []cascade.Belief) {
 	clustered := c.hasClusters()
 	if clustered {
@@ -241,7 +241,7 @@ func (c *latentCursor) means(dst []cascade.Belief) {
 		case !math.IsNaN(c.verdict[i]):
 			dst[i] = cascade.Belief{Mean: c.verdict[i]}
 		case c.tables.family(i) != nil:
-			// Below, with its family.
+			// Set below, with its family.
 		case clustered && c.clusters.of[i] >= 0:
 			dst[i] = cascade.Belief{Mean: c.ranQuality(i)}
 		default:
@@ -265,13 +265,13 @@ func (c *latentCursor) means(dst []cascade.Belief) {
 	}
 }
 
-// multiply takes log odds of a model's answer into the likelihoods.
+// multiply multiplies a model's likelihoods by the given log odds.
 func (c *latentCursor) multiply(model int, log float64) {
 	c.scale(model, sigmoid(log), sigmoid(-log))
 }
 
-// Look takes in the next signal, of those in [runFacts], that was bought of the answer of a model that has run. Who
-// could say nothing is not asked again on the query.
+// Look adds the next bought signal, from those in [runFacts], of the answer of a model that has run. If it
+// has no value, it is not offered again on this query.
 func (c *latentCursor) Look(model int, signals []float64) {
 	if c.noticed == nil || !c.ran[model] || c.noticed.bought[model] == len(c.noticed.CostUSD) {
 		return
@@ -290,7 +290,7 @@ func (c *latentCursor) Look(model int, signals []float64) {
 	})
 }
 
-// Offered returns the name of what can be bought next of the model's answer, "" for nothing.
+// Offered returns the name of the signal of the model's answer that can be bought next, or "".
 func (c *latentCursor) Offered(model int) string {
 	if c.noticed == nil || c.noticed.bought[model] == len(c.noticed.CostUSD) {
 		return ""
@@ -298,7 +298,7 @@ func (c *latentCursor) Offered(model int) string {
 	return c.noticed.Names[c.noticed.free()+c.noticed.bought[model]]
 }
 
-// look is what can be bought next of a model's answer, whose estimate is mean.
+// look returns the look that can be bought next at a model's answer, whose estimate is mean.
 func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	at, apart := n.bought[model], n.first[model]
 	if ran {
@@ -316,7 +316,7 @@ func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	return look
 }
 
-// deviation is the predictive deviation of a model that has not run.
+// deviation returns the predictive deviation of a model that has not run.
 func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	dev := 0.0
 	switch {

@@ -7,26 +7,25 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// The tries and the efforts of one model are a family. Given the ease of the query their
-// answers are not independent: what a model cannot do it fails at again. Each query gives
-// a family a factor u ~ N(0, 1) of its own, and given both a member is right with
-// probability
+// The samples and the efforts of one model are a family. Their answers are not independent
+// given the ease of the query: a model that cannot solve it fails again. On each query a
+// family has a factor u ~ N(0, 1), and given both, a member is right with probability
 //
 //	Φ((Φ⁻¹(p_i(z, g)) + sqrt(Shared)·u) / sqrt(1 - Shared)),
 //
-// whose mean over u is p_i(z, g) again: a first answer is believed as that of any model.
+// whose mean over u is p_i(z, g), so the estimate of a first answer is that of any model.
 
-// family is the members of a family and how probable it is that each is right.
+// family has the members of a family and their probabilities of being right.
 type family struct {
 	members []int
 	// chance is by group, member and node, at each of the factor's points.
 	chance [][][][factorPoints]float64
 }
 
-// factorPoints is at how many values, all as probable, the factor of a family is taken.
+// factorPoints is the number of equally probable values of a family's factor.
 const factorPoints = 7
 
-// factorAt are these values: the medians of equal parts, scaled to a deviation of 1.
+// factorAt has these values: the medians of equal parts, scaled to a deviation of 1.
 var factorAt = func() (at [factorPoints]float64) {
 	squares := 0.0
 	for m := range at {
@@ -39,8 +38,8 @@ var factorAt = func() (at [factorPoints]float64) {
 	return at
 }()
 
-// chancesOf returns, by the factor's points, the probability that a member is right whose
-// mean over them is p.
+// chancesOf returns a member's probability of being right at each of the factor's points.
+// Their mean is p.
 func chancesOf(p, shared float64) (at [factorPoints]float64) {
 	p = min(max(p, certain), 1-certain)
 	level, mean := math.Sqrt2*math.Erfinv(2*p-1), 0.0
@@ -58,8 +57,8 @@ func chancesOf(p, shared float64) (at [factorPoints]float64) {
 	return at
 }
 
-// familiesOf returns the family of each model, by its first member; nil where all models
-// are alone.
+// familiesOf returns the family of each model, as the index of its first member, or nil if
+// there are no families of more than one.
 func familiesOf(models []string) []int {
 	first := sdk.Families(models)
 	for i, f := range first {
@@ -70,8 +69,8 @@ func familiesOf(models []string) []int {
 	return nil
 }
 
-// listFamilies lists the families of more than one, and for each model its place in the
-// list, -1 for others.
+// listFamilies lists the families of more than one model, and returns for each model the
+// index of its family in the list, or -1.
 func listFamilies(first []int) (list []family, of []int) {
 	of = slices.Repeat([]int{-1}, len(first))
 	for i, f := range first {
@@ -115,7 +114,7 @@ func (f *family) prepare(t *latentTables, shared float64) {
 	}
 }
 
-// family returns the family of model i, nil for a model that is alone.
+// family returns the family of model i, or nil if it has none.
 func (t *latentTables) family(i int) *family {
 	if t.families == nil || t.familyOf[i] < 0 {
 		return nil
@@ -123,8 +122,8 @@ func (t *latentTables) family(i int) *family {
 	return &t.families[t.familyOf[i]]
 }
 
-// likelihoods returns how probable what was seen of the members is at each of the factor's
-// points, and together.
+// likelihoods returns the joint probability of the members' observations and each of the
+// factor's points, and the sum over the points. seen returns a member's likelihoods.
 func (f *family) likelihoods(g, k int, seen func(i int) (right, wrong float64)) (at [factorPoints]float64, all float64) {
 	for m := range at {
 		at[m] = 1.0 / factorPoints
@@ -145,8 +144,8 @@ func (f *family) likelihoods(g, k int, seen func(i int) (right, wrong float64)) 
 	return at, all
 }
 
-// likelihood returns how likely what was seen of model i's answer is, if right and if wrong,
-// under a hypothesis on which cluster is right, -1 for none of them at all.
+// likelihood returns the likelihoods of the observations on model i's answer if it is right
+// and if it is wrong, under a hypothesis on which cluster is right; -1 ignores clusters.
 func (c *latentCursor) likelihood(i, hypothesis, k int) (right, wrong float64) {
 	right, wrong = c.right[i][k], c.wrong[i][k]
 	if hypothesis < 0 || c.clusters.of[i] < 0 {
@@ -159,13 +158,13 @@ func (c *latentCursor) likelihood(i, hypothesis, k int) (right, wrong float64) {
 	return right * differ, wrong
 }
 
-// hasNoEvidence reports that nothing is known yet of a family on this query: it is believed as
-// models that are alone.
+// hasNoEvidence reports whether there are no observations on a family on this query yet, so
+// that its members have the estimates of models without a family.
 func (c *latentCursor) hasNoEvidence(f *family) bool {
 	return c.Ante == nil && !slices.ContainsFunc(f.members, func(i int) bool { return c.ran[i] })
 }
 
-// together is how likely what was seen of a family's answers is.
+// together returns the likelihood of the observations on a family's answers at node k.
 func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
 	if c.hasNoEvidence(f) {
 		return 1
@@ -174,8 +173,8 @@ func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
 	return all
 }
 
-// addShares adds, times a weight that is not negligible, the probability that each member's answer is
-// right, given the ease and a hypothesis.
+// addShares adds to dst the probability that each member's answer is right, given the ease and a
+// hypothesis, times weight. It ignores negligible weights.
 func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, weight float64) {
 	if !(weight > 1e-12) {
 		return
@@ -196,7 +195,7 @@ func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, we
 	}
 }
 
-// share is the probability that the answer of one member is right, given the ease and a
+// share returns the probability that the answer of member i is right, given the ease and a
 // hypothesis.
 func (c *latentCursor) share(f *family, i, hypothesis, k int) float64 {
 	c.shares = append(c.shares[:0], make([]float64, len(f.members))...)
@@ -226,7 +225,7 @@ func (c *latentCursor) familyMeans(dst []float64, f *family) {
 	}
 }
 
-// inClusters reports whether an answer of the model, or of its family, is in a cluster.
+// inClusters reports whether an answer of the model or of its family is in a cluster.
 func (c *latentCursor) inClusters(i int) bool {
 	if c.clusters == nil {
 		return false
@@ -238,8 +237,8 @@ func (c *latentCursor) inClusters(i int) bool {
 	return slices.ContainsFunc(f.members, func(j int) bool { return c.clusters.of[j] >= 0 })
 }
 
-// copyShare returns the share of the family's wrong answers so far that are in a cluster,
-// those of the right cluster left out, and whether there are any.
+// copyShare returns the share of the family's wrong answers so far that are in a cluster, and
+// whether there are any. Answers in the right cluster do not count.
 func (c *latentCursor) copyShare(f *family, before []int, cluster, right int) (share float64, any bool) {
 	n, same := 0.0, 0.0
 	for _, j := range before {
@@ -258,8 +257,8 @@ func (c *latentCursor) copyShare(f *family, before []int, cluster, right int) (s
 	return same / n, true
 }
 
-// partitionFamilies is [clusters.partition] where there are families: a wrong answer is
-// with probability Repeat an earlier one of its family, and else comes as any other.
+// partitionFamilies is [clusters.partition] with families: a wrong answer repeats an earlier
+// one of its family with probability Repeat, and otherwise is drawn like any other.
 func (c *latentCursor) partitionFamilies(a *agreement, right int) float64 {
 	log, n := 0.0, 0.0
 	size := c.sizes[:0]
@@ -289,18 +288,18 @@ func (c *latentCursor) partitionFamilies(a *agreement, right int) float64 {
 	return log
 }
 
-// What families usually share, and how much one family is like the others.
+// The prior of Shared, and the weight of the other families' outcomes in it.
 const (
 	usualShared, sharedDeviation = 0.6, 0.2
 	likeOthers                   = 1
-	// Of further wrong answers: the prior share that repeats one of the family.
+	// The prior and the maximum of the share of further wrong answers that repeat one of the family.
 	usualRepeat, mostRepeat = 0.3, 0.95
 )
 
-// sharedGrid are the shares that are tried.
+// sharedGrid has the values of Shared to try.
 var sharedGrid = [...]float64{0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
 
-// logFamily adds to the log weights of the nodes what a query's outcomes of a family tell.
+// logFamily adds the log likelihood of a family's outcomes on a query to the log weights of the nodes.
 func (f *latentFit) logFamily(logs []float64, own *family, q int) {
 	row := f.t.Quality[q]
 	for k := range logs {
@@ -314,7 +313,7 @@ func (f *latentFit) logFamily(logs []float64, own *family, q int) {
 	}
 }
 
-// learnShared sets what the families share to what their outcomes show.
+// learnShared fits Shared to the families' outcomes.
 func (f *latentFit) learnShared() {
 	likelihood := square2(len(f.tables.families), len(sharedGrid))
 	var all [len(sharedGrid)]float64
@@ -344,7 +343,7 @@ func (f *latentFit) learnShared() {
 	}
 }
 
-// otherArms is the mean level of the other efforts of model i, if there are any.
+// otherArms returns the mean level of the other efforts of model i, if there are any.
 func (f *latentFit) otherArms(i int) (level float64, known bool) {
 	own := f.tables.family(i)
 	if own == nil {
@@ -360,7 +359,7 @@ func (f *latentFit) otherArms(i int) (level float64, known bool) {
 	return level / max(n, 1), n > 0
 }
 
-// sameAsFirst gives all answers of a model the parameters of its first.
+// sameAsFirst copies the parameters of a model's first sample to its other samples.
 func (f *latentFit) sameAsFirst() {
 	for _, tries := range f.tries {
 		first := tries[0]
@@ -373,10 +372,10 @@ func (f *latentFit) sameAsFirst() {
 	}
 }
 
-// triesOf are the answers that share model i's parameters.
+// triesOf returns the samples that share model i's parameters.
 func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }
 
-// validFamilies reports whether a profile's families can be read: each is named by its
+// validFamilies reports whether a profile's families are valid: each is identified by its
 // first member, and shares are below 1.
 func validFamilies(first []int, shared []float64) bool {
 	if len(first) != len(shared) {
@@ -390,7 +389,7 @@ func validFamilies(first []int, shared []float64) bool {
 	return true
 }
 
-// columns are the columns of all answers of model i, one after the other.
+// columns returns the concatenated columns of all samples of model i.
 func (f *latentFit) columns(matrix [][]float64, i int) []float64 {
 	var all []float64
 	for _, j := range f.triesOf(i) {

@@ -7,28 +7,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Precisions of the priors, and the size of the fit, of latent.
+// The size of the fit of latent, and the precisions of its priors.
 const (
-	latentNodes   = 21
-	latentSpan    = 3.5
-	latentRounds  = 40
-	sharedRounds  = 10 // after so many it is learnt what families share
-	basePrecision = 0.05
-	// the efforts of a model are drawn to one another.
-	armPrecision = 2
-	// shifts of a model in a group are drawn to none, at first by so much.
-	shiftPrecision = 2
-	// group means are drawn to 0.
-	groupPrecision = 1
-	// effects of the prompt's length are drawn to none.
-	lengthPrecision = 10
-	// and so is that of what the words predict.
-	textPrecision = 2
-	// as is that of troubles with tools.
-	troublePrecision = 2
+	latentNodes      = 21
+	latentSpan       = 3.5
+	latentRounds     = 40
+	sharedRounds     = 10 // Shared is fitted once in so many rounds
+	basePrecision    = 0.05
+	armPrecision     = 2  // shrinks the efforts of a model towards one another
+	shiftPrecision   = 2  // initial; shrinks the shifts of a model in groups to 0
+	groupPrecision   = 1  // shrinks group means to 0
+	lengthPrecision  = 10 // shrinks the effects of the prompt's length to 0
+	textPrecision    = 2  // shrinks the coefficient of the text's prediction to 0
+	troublePrecision = 2  // shrinks the effect of troubles with tools to 0
 )
 
-// easeNodes returns the values of the ease that the weights stand on.
+// easeNodes returns the nodes: the values of the ease that have weights.
 func easeNodes() []float64 {
 	nodes := make([]float64, latentNodes)
 	for k := range nodes {
@@ -37,8 +31,8 @@ func easeNodes() []float64 {
 	return nodes
 }
 
-// fit fits by expectation maximisation: the weights of the nodes given all
-// outcomes of a query, then each model's logistic regression on the nodes.
+// fit fits by expectation maximisation, alternating the weights of the nodes given
+// all outcomes of a query with each model's logistic regression on the nodes.
 func (e *latent) fit(t *outcome.Table, o Options) error {
 	n := len(t.Models)
 	e.Nodes, e.Base, e.Slope, e.Verified = easeNodes(), make([]float64, n), make([]float64, n), t.Judged()
@@ -110,17 +104,17 @@ type latentFit struct {
 	t         *outcome.Table
 	group     []int
 	members   [][]int     // group: its queries
-	logTokens []float64   // of each prompt, NaN when unknown
-	text      []float64   // ease by the words of each prompt, from other prompts; nil without
+	logTokens []float64   // of each prompt, NaN if unknown
+	text      []float64   // out-of-fold prediction of the ease from each prompt's words; nil without
 	weight    [][]float64 // query, node: posterior given all outcomes
-	ease      []float64   // query: its mean
+	ease      []float64   // query: its posterior mean
 	slopes    latentPrior
 	shifts    float64 // precision
-	tries     [][]int // the models, each with its further answers
-	of        []int   // model: its place in tries
+	tries     [][]int // the models, each with its further samples
+	of        []int   // model: its index in tries
 }
 
-// textRounds are the rounds in which all else is adjusted to what the words tell.
+// textRounds is the number of rounds that adjust everything else to the text's predictions.
 const textRounds = 10
 
 // fitText regresses the ease on the words of the prompts, beyond group and length.
@@ -144,10 +138,10 @@ func (f *latentFit) fitText(seed uint64) {
 func (f *latentFit) round() {
 	f.prepare()
 	n, nodes, groups := len(f.Base), len(f.Nodes), len(f.Mean)
-	// By group, model and node: the weight of the outcomes, and of the good ones.
+	// By group, model and node: the weight of all outcomes, and of the good ones.
 	all, good := cube(groups, n, nodes), cube(groups, n, nodes)
-	// The logarithm of a bad outcome's probability, and by how much that of a good
-	// one is greater: their log odds, which are linear in the ease.
+	// The log-probability of a bad outcome, and by how much that of a good one is
+	// greater: the log odds, which are linear in the ease.
 	bad, odds := cube(groups, n, nodes), cube(groups, n, nodes)
 	for g := range bad {
 		for i := range bad[g] {
@@ -199,7 +193,7 @@ func (f *latentFit) round() {
 	f.learnPrior(all)
 }
 
-// addTo adds a vector times a number to another.
+// addTo adds by·x to sum.
 func addTo(sum, x []float64, by float64) {
 	x = x[:len(sum)]
 	for k := range sum {
@@ -207,7 +201,7 @@ func addTo(sum, x []float64, by float64) {
 	}
 }
 
-// priorMean is the mean ease of a query of the table.
+// priorMean returns the prior mean ease of a query of the table.
 func (f *latentFit) priorMean(q int) float64 {
 	g := f.group[q]
 	mean := f.Mean[g]
@@ -224,7 +218,7 @@ func (f *latentFit) priorMean(q int) float64 {
 }
 
 // regressEase regresses the ease on the group, the length of the prompt, its words and
-// the troubles of the run before it.
+// the earlier troubles of the run.
 func (f *latentFit) regressEase() {
 	for g := range f.Mean {
 		// Normal equations of [1, length, words, troubles] with ridge.
@@ -307,7 +301,7 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 	}
 }
 
-// limit keeps a Newton step from running away.
+// limit bounds a Newton step.
 func limit(x float64) float64 { return min(max(x, -2), 2) }
 
 func logit(p float64) float64 {
@@ -330,7 +324,7 @@ func square(n int) [][]float64 {
 	return square2(n, n)
 }
 
-// minusDot takes the inner product of b and as much of a from s, term by term.
+// minusDot subtracts the inner product of b and the start of a from s, term by term.
 func minusDot(s float64, a, b []float64) float64 {
 	for k, v := range b {
 		s -= a[k] * v
@@ -338,8 +332,8 @@ func minusDot(s float64, a, b []float64) float64 {
 	return s
 }
 
-// solve solves a·x = b for a symmetric positive definite a of which the upper half
-// is read, by Cholesky's factors; nil when a is not definite.
+// solve solves a·x = b by Cholesky decomposition, for a symmetric positive definite a,
+// of which it reads only the upper half. It returns nil if a is not definite.
 func solve(a [][]float64, b []float64) []float64 {
 	n := len(b)
 	l := square(n)

@@ -1,15 +1,15 @@
 package estimate
 
-// latentPrior is what the slopes of latent are drawn to. Few outcomes leave single
-// slopes uncertain, and what is usual among the models is the best guess at the rest.
+// latentPrior is the prior of the slopes of latent. Few outcomes leave single slopes
+// uncertain, and the distribution over all models is the best guess then.
 type latentPrior struct{ slope, precision float64 }
 
-// learnPrior sets the prior to what the slopes show: empirical Bayes, with the
-// curvature of the likelihood for the uncertainty of each. All is the weight of the
-// outcomes by group, model and node.
+// learnPrior fits the prior to the slopes (empirical Bayes), with the curvature of the
+// likelihood as the uncertainty of each. all has the weights of the outcomes by group,
+// model and node.
 func (f *latentFit) learnPrior(all [][][]float64) {
-	// One slope of 1, and one that lies a unit from the mean, keep those of few
-	// models in place.
+	// A pseudo-observation of slope 1, and one a unit away from the mean, regularise
+	// the prior for few models.
 	sum, squares := 1.0, 1.0
 	for _, s := range f.Slope {
 		sum += s
@@ -30,8 +30,8 @@ func (f *latentFit) learnPrior(all [][][]float64) {
 	f.learnShifts(all)
 }
 
-// learnShifts sets how strongly the shifts of models in groups are drawn to none, in the
-// same way: as if shifts of the usual size had been seen besides.
+// learnShifts fits the precision of the prior of the shifts of models in groups in the same
+// way, with pseudo-observations of the usual size.
 func (f *latentFit) learnShifts(all [][][]float64) {
 	const usual = 20
 	n, squares := float64(usual), usual/float64(shiftPrecision)

@@ -6,8 +6,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// fitSignals fits what the models show beside verdicts: signals, the lengths of
-// answers and their agreement, given the ease that the outcomes point to.
+// fitSignals fits the observations other than verdicts: signals, the lengths of
+// answers and their agreement, given the posterior of the ease.
 func (f *latentFit) fitSignals() {
 	n, t := len(f.Base), f.t
 	f.Ante, f.Post = f.fitEmissions(t.Ante), f.fitEmissions(t.Post)
@@ -27,7 +27,7 @@ func (f *latentFit) fitSignals() {
 	}
 }
 
-// fitEmissions fits what a signal of each model says of its quality; nil without the signal.
+// fitEmissions fits the emissions of a signal by model, or returns nil without the signal.
 func (f *latentFit) fitEmissions(signal [][]float64) (list []emission) {
 	if signal == nil {
 		return nil
@@ -38,12 +38,13 @@ func (f *latentFit) fitEmissions(signal [][]float64) (list []emission) {
 	return list
 }
 
-// lengthPrecisionOfAnswers draws the effects of ease and wrongness on the length of
-// answers to none.
+// lengthPrecisionOfAnswers shrinks the effects of ease and wrongness on the length of
+// answers to 0.
 const lengthPrecisionOfAnswers = 10
 
-// fitLength regresses, in each group, the logarithm of the length of a model's
-// answers on the ease and on whether the answer is wrong; false with too few answers.
+// fitLength regresses, in each group, the logarithm of the length of a model's answers
+// on the ease and on whether the answer is wrong. It reports false if there are too few
+// answers.
 func (f *latentFit) fitLength(i int) (answerLength, bool) {
 	var overall moments
 	for q := range f.ease {
@@ -97,8 +98,8 @@ func (f *latentFit) fitLength(i int) (answerLength, bool) {
 	return l, true
 }
 
-// fitNoAnswer counts how often right and wrong answers are missing, each model drawn
-// to all.
+// fitNoAnswer counts how often right and wrong answers are missing, with the rates of
+// each model shrunk towards those of all.
 func (f *latentFit) fitNoAnswer() {
 	f.Empty = emptyAnswers(f.t, f.group, len(f.Mean))
 	const prior = 20
@@ -129,9 +130,9 @@ func (f *latentFit) fitNoAnswer() {
 	}
 }
 
-// fitAgreement counts how often two right answers are the same, and two wrong ones.
+// fitAgreement counts how often two right answers are equal, and two wrong ones.
 func (f *latentFit) fitAgreement() {
-	// Counts that stand for what is usual, for groups with few pairs.
+	// The prior, for groups with few pairs: its weight in pairs, and the shares of equal ones.
 	const prior, usualWrong, usualRight = 20, 0.2, 0.97
 	f.Agree = make([]agreement, len(f.Mean))
 	for g := range f.Agree {
@@ -172,22 +173,22 @@ func (f *latentFit) fitAgreement() {
 	}
 }
 
-// changeRows is on how many queries the changes are measured.
+// changeRows is the number of queries on which changes are measured.
 const changeRows = 500
 
-// fitDeviations measures what runs change in the estimates.
+// fitDeviations measures how much runs change the estimates.
 func (f *latentFit) fitDeviations() {
 	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
 	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)
 	if err != nil {
-		return // cannot be: the table is the one that was fitted to
+		return // impossible: it is the table of the fit
 	}
 	if f.Post == nil && (f.Lengths != nil || f.Agree != nil || f.Evidence != nil && f.Evidence.free() > 0) {
 		f.fitChange(replay)
 	}
 }
 
-// fitChange measures how much a model's own run moves what is believed of its answer.
+// fitChange measures how much a model's own run changes its estimate.
 func (f *latentFit) fitChange(replay *Replay) {
 	n := len(f.Base)
 	sums, counts := square2(len(f.Mean), n), make([]float64, len(f.Mean))

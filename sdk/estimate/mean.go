@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// mean is the mean quality by group, drawn to the mean over all groups where a
+// mean is the mean quality by group, shrunk towards the mean over all groups if a
 // group has few outcomes.
 type mean struct {
 	Overall []float64            `json:"overall"`
@@ -17,7 +17,7 @@ type mean struct {
 	Verified bool `json:"verified,omitempty"`
 }
 
-// groupWeight is how many outcomes of the whole count as much as those of a group.
+// groupWeight is the number of outcomes that the overall mean is worth in that of a group.
 const groupWeight = 4
 
 func (e *mean) fit(t *outcome.Table, _ Options) error {

@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// misreads describes a judge whose errors on one query go together: it reads most queries
-// correctly, misreads the others, and errs at different rates on the two kinds. Given the
+// misreads describes a judge whose errors on one query are correlated: it reads most queries
+// correctly, misreads the others, and has different error rates on the two kinds. Given the
 // kind, its verdicts on the answers to a query are independent.
 type misreads struct {
 	Usual   cascade.Rates `json:"usual"` // over all queries
@@ -38,8 +38,8 @@ func (m *misreads) rates(misread bool) cascade.Rates {
 	return m.Read
 }
 
-// isVerdict reports whether the likelihoods are those of one verdict of this judge, and
-// not those of another judge or of several.
+// isVerdict reports whether the likelihoods are those of one verdict of this judge, rather
+// than of another judge or of several.
 func (m *misreads) isVerdict(passed bool, ifRight, ifWrong float64) bool {
 	right, wrong := m.Usual.Likelihoods(passed)
 	return ifRight == right && ifWrong == wrong
@@ -74,16 +74,16 @@ func countVerdicts(quality, verdicts []float64) (c verdictCounts) {
 	return c
 }
 
-// Bounds of the fit of misreads: the rounds, and the share that is expected with the
-// number of queries that this expectation counts for.
+// The number of rounds of fitMisreads, the prior share of misread queries, and the number of
+// queries that this prior is worth.
 const (
 	misreadRounds = 30
 	usualMisreads = 0.1
 	misreadWeight = 10
 )
 
-// fitMisreads fits both kinds of queries by expectation maximisation. It returns nil where
-// one kind explains the verdicts as well (Schwarz's criterion).
+// fitMisreads fits both kinds of queries by expectation maximisation. It returns nil if one
+// kind explains the verdicts as well (by the Bayesian information criterion, Schwarz 1978).
 func fitMisreads(t *outcome.Table, verdicts [][]float64) *misreads {
 	counts := make([]verdictCounts, len(t.Queries))
 	var all verdictCounts
@@ -126,14 +126,14 @@ func (c *verdictCounts) rates() cascade.Rates {
 	return cascade.LearnRates(c.wrong, c.passed, c.right, c.rejected)
 }
 
-// judge takes in the verdict on an answer, as in [runFacts], after the answer.
+// judge adds the verdict on an answer that has been observed before; see [runFacts].
 func (c *latentCursor) judge(model int, ifRight, ifWrong float64) {
 	if ifRight > 0 || ifWrong > 0 {
 		c.revise(model, func() { c.updateMisread(model, ifRight, ifWrong) })
 	}
 }
 
-// updateMisread takes the likelihoods of what judges said of a model's answer into account.
+// updateMisread multiplies a model's likelihoods by those of the judges' verdicts on its answer.
 func (c *latentCursor) updateMisread(i int, right, wrong float64) {
 	m := c.Misreads
 	if m == nil || !m.isVerdict(true, right, wrong) && !m.isVerdict(false, right, wrong) {
@@ -148,8 +148,8 @@ func (c *latentCursor) updateMisread(i int, right, wrong float64) {
 	}
 }
 
-// judgeRates returns how often the judge errs on the answer of a model that has not run,
-// given its verdicts on others. Rates of usual which are not those of the judge stay.
+// judgeRates returns the judge's error rates on the answer of a model that has not run, given
+// its verdicts on others. If usual are not the rates of this judge, it returns them unchanged.
 func (c *latentCursor) judgeRates(i int, usual cascade.Rates) cascade.Rates {
 	if c.Misreads == nil || usual != c.Misreads.Usual {
 		return usual
@@ -162,7 +162,7 @@ func (c *latentCursor) judgeRates(i int, usual cascade.Rates) cascade.Rates {
 		passed += w * (1 - p) * rates.FalsePass
 	}
 	next := cascade.Rates{FalsePass: passed / max(wrong, certain), FalseReject: rejected / max(right, certain)}
-	// On a query that it probably misreads its verdict says nothing.
+	// On a query that it probably misreads, its verdict carries no information.
 	const most = 0.999
 	if sum := next.FalsePass + next.FalseReject; sum > most {
 		next.FalsePass, next.FalseReject = next.FalsePass*most/sum, next.FalseReject*most/sum

@@ -11,17 +11,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// FeatureAnte begins the name of the query feature ([sdk.Query.Features]) that holds
-// a model's ex-ante signal: "ante:gpt-4o".
+// FeatureAnte is the prefix of the query feature ([sdk.Query.Features]) that holds a
+// model's ex-ante signal, such as "ante:gpt-4o".
 const FeatureAnte = "ante:"
 
-// SignalPost names the answer signal ([sdk.Answer.Signals]) that holds the post-hoc
-// signal of quality.
+// SignalPost is the name of the answer signal ([sdk.Answer.Signals]) that holds the
+// post-hoc signal of quality.
 const SignalPost = "post"
 
-// QualityEstimator returns e for the step engine. It abstains on models that e was
-// not fitted to. The prompt is the last text of the user, and answers are compared
-// by [feature.AnswerKey].
+// QualityEstimator returns e's quality estimator for the step engine. It abstains on
+// models that e was not fitted to. The prompt is the last text of the user, and answers
+// are compared by [feature.AnswerKey].
 func (e *Estimator) QualityEstimator() sdk.QualityEstimator {
 	o := &online{estimator: e, signals: e.Quality.Signals()}
 	for judge := range e.VerdictsUSD {
@@ -38,8 +38,8 @@ func (e *Estimator) QualityEstimator() sdk.QualityEstimator {
 	return sdk.QualityEstimatorFunc(o.quality)
 }
 
-// CostEstimator returns e for the step engine. It abstains on models that e was not
-// fitted to.
+// CostEstimator returns e's cost estimator for the step engine. It abstains on models
+// that e was not fitted to.
 func (e *Estimator) CostEstimator() sdk.CostEstimator {
 	o := &online{estimator: e}
 	o.pool.New = func() any {
@@ -49,7 +49,7 @@ func (e *Estimator) CostEstimator() sdk.CostEstimator {
 }
 
 type online struct {
-	judge     string // whose verdicts have a price; "" for nobody
+	judge     string // the judge whose verdicts have a price; "" for none
 	estimator *Estimator
 	signals   []string
 	pool      sync.Pool
@@ -117,7 +117,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	return resp, nil
 }
 
-// judgeRates returns how often a judge errs whose errors go together; nil for no such judge.
+// judgeRates returns the current error rates of a judge whose errors are correlated, or nil if there is none.
 func (o *online) judgeRates(c *latentCursor, models []string) *sdk.JudgeRates {
 	if c.Misreads == nil {
 		return nil
@@ -152,7 +152,7 @@ func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostRespon
 	return &sdk.CostResponse{Estimates: estimates}, nil
 }
 
-// query returns what is known of an sdk query; nil is a query of which nothing is.
+// query returns the facts about an sdk query, which can be nil.
 func (o *online) query(from *sdk.Query) queryFacts {
 	var q queryFacts
 	if from == nil {
@@ -176,7 +176,7 @@ func (o *online) query(from *sdk.Query) queryFacts {
 	return q
 }
 
-// signalOf returns a signal of an answer, NaN where it is unknown.
+// signalOf returns a signal of an answer, or NaN if it is unknown.
 func signalOf(a *sdk.Answer, name string) float64 {
 	if v, known := a.Signals[name]; known {
 		return v
@@ -184,7 +184,7 @@ func signalOf(a *sdk.Answer, name string) float64 {
 	return math.NaN()
 }
 
-// observe shows the attempts of known models, the last of each model only.
+// observe calls observe with the last attempt of each known model.
 func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func(int, *runFacts)) {
 	for i := range attempts {
 		a := &attempts[i]
@@ -203,7 +203,7 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		r.Answer = feature.AnswerKey(&a.Answer)
 		usage := a.Answer.Usage
 		if usage.Estimated {
-			usage = sdk.Usage{} // its lengths are unknown, as they are in tables
+			usage = sdk.Usage{} // estimated lengths count as unknown, as in tables
 		}
 		r.OutputTokens = positive(float64(usage.OutputTokens + usage.ReasoningTokens))
 		r.CostUSD = positive(a.Answer.CostUSD)

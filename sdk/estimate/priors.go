@@ -7,28 +7,28 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What is usual of answers that can be compared, as fitted to function calls (BFCL,
-// eleven models) and to final answers of mathematics and code (ZeroEval): how much more
-// likely models are to be right on a query that is easy for others, how many kinds of
-// wrong answers there are, and the share of right answers that are written differently.
+// Priors for answers that can be compared, fitted to function calls (BFCL, eleven models)
+// and to final answers in mathematics and code (ZeroEval): the slope (how much more likely
+// models are to be right on a query that is easy for others), and the Spread and Differ of
+// [agreement].
 const (
 	usualSlope  = 3
 	usualSpread = 2
 	usualDiffer = 0.03
 )
 
-// Qualities that are believed of models of which nothing is said: that of the cheapest,
-// what each doubling of the price adds, and the most: less than what agreement of two is
-// worth, so that no answer is believed alone for its price.
+// Prior qualities of models without a stated one: that of the cheapest, the increase per
+// doubling of the price, and the maximum. The maximum is less than the estimate of two
+// answers that agree, so that no single answer is accepted for its price alone.
 const (
 	cheapestQuality    = 0.8
 	qualityPerDoubling = 0.02
 	bestQuality        = 0.89
 )
 
-// OfPriors returns the latent estimator of what is believed of models before there is
-// any outcome: only the agreement of their answers moves its estimates. A mean quality of
-// 0 stands for what is usual at the model's price. It knows no costs.
+// OfPriors returns a latent estimator for models without any outcomes: only the agreement
+// of their answers changes its estimates. A mean quality of 0 means the prior at the model's
+// price. All its cost estimates are 0.
 func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	e := &latent{
 		Nodes: easeNodes(), Groups: []string{}, Mean: []float64{0}, PerLength: []perLength{{}}, Shift: [][]float64{make([]float64, len(models))},
@@ -46,7 +46,7 @@ func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	return &Estimator{Models: names, Quality: e, Cost: &costMean{CostUSD: make([]float64, len(models))}}
 }
 
-// PriorMeans returns the mean qualities that [OfPriors] goes by.
+// PriorMeans returns the mean qualities that [OfPriors] uses.
 func PriorMeans(models []sdk.Model, quality []float64) []float64 {
 	cheapest := math.Inf(1)
 	for i := range models {
@@ -64,6 +64,6 @@ func PriorMeans(models []sdk.Model, quality []float64) []float64 {
 	return means
 }
 
-// priceOf returns what a model's answer costs for each token of it, with a prompt of
-// three times its length.
+// priceOf returns the price of a model's answer per token of it, with a prompt of three
+// times its length.
 func priceOf(m *sdk.Model) float64 { return 3*m.Price.Input + m.Price.Output }

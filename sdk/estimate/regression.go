@@ -9,39 +9,39 @@ import (
 )
 
 // regression is a ridge regression, linear or logistic, for each target model and
-// set of models that have run, as in the paper. There are 2^n sets, so that this is
-// done up to exactModels models; beyond, there is for each target one regression for
-// each of three situations, on what sums up the models that have run:
-// nothing has run, others have, the target has.
+// set of models that have run, as in the paper. There are 2^n sets, so this is done
+// for up to exactModels models. Beyond that, each target has one regression for each
+// of three situations, on features that summarise the models that have run: nothing
+// has run, others have, the target has.
 type regression struct {
 	Link     string         `json:"link"`
 	Features *featureLayout `json:"features"`
 	// Exact has the coefficients by set (bit i: model i has run) and target; nil
-	// with many models.
+	// with more than exactModels models.
 	Exact [][][]float64 `json:"exact,omitempty"`
 	// Pooled has the coefficients by situation and target.
 	Pooled [][][]float64 `json:"pooled,omitempty"`
-	// StdDev is that of the change which a target's own run makes to its estimate,
-	// on queries that the coefficients were not fitted to: by group (the last: all),
-	// then set, or with many models their number up to deepest, and target.
+	// StdDev is that of the change which a target's own run makes to its estimate on
+	// held-out queries: by group (the last: all), then set (or, with many models, their
+	// number up to deepest), and target.
 	StdDev [][][]float64 `json:"std_dev"`
-	// Gain corrects the deviations; nil leaves them.
+	// Gain corrects the deviations; nil leaves them unchanged.
 	Gain *gainScale `json:"gain,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 
-	// others are fitted to the other half of the queries than half says; see onHalves.
+	// others are fitted to the half of the queries that half does not select; see onHalves.
 	others []*regression
 	half   []int
 }
 
-// exactModels is the number of models up to which every set has its regressions.
+// exactModels is the number of models up to which every set has its own regressions.
 const exactModels = 5
 
-// deepest is the number of models run from which on deviations are pooled.
+// deepest is the number of models run from which deviations are pooled.
 const deepest = 3
 
-// Situations of a target.
+// The situations of a target.
 const (
 	nothingRan = iota
 	othersRan
@@ -72,7 +72,7 @@ func (e *regression) input(x []float64, s *setFits, ran []int, target int) []flo
 	return s.pool(x, ran, target)
 }
 
-// tables returns the coefficients by place and target.
+// tables returns the coefficients by place (see place) and target.
 func (e *regression) tables() [][][]float64 {
 	if e.Exact != nil {
 		return e.Exact
@@ -80,7 +80,7 @@ func (e *regression) tables() [][][]float64 {
 	return e.Pooled
 }
 
-// place returns where in the tables those are for a target given the models that have run.
+// place returns the index in tables for a target given the models that have run.
 func (e *regression) place(ran []int, target int) int {
 	if e.Exact != nil {
 		return setOf(ran)
@@ -88,18 +88,18 @@ func (e *regression) place(ran []int, target int) int {
 	return situation(ran, target)
 }
 
-// coefficients returns those for a target given the models that have run.
+// coefficients returns the coefficients for a target given the models that have run.
 func (e *regression) coefficients(ran []int, target int) []float64 {
 	return e.tables()[e.place(ran, target)][target]
 }
 
-// estimate is the quality of a target given the models that have run; x is scratch.
+// estimate returns the quality of a target given the models that have run; x is scratch.
 func (e *regression) estimate(x *[]float64, s *setFits, ran []int, target int) float64 {
 	*x = e.input((*x)[:0], s, ran, target)
 	return min(max(applyLink(e.Link, dot(e.coefficients(ran, target), *x)), 0), 1)
 }
 
-// context is the row of StdDev for the models that have run.
+// context returns the row of StdDev for the models that have run.
 func (e *regression) context(ran []int) int {
 	if e.Exact != nil {
 		return setOf(ran)
@@ -107,7 +107,7 @@ func (e *regression) context(ran []int) int {
 	return min(len(ran), deepest)
 }
 
-// contexts is how many rows of StdDev there are.
+// contexts returns the number of rows of StdDev.
 func (e *regression) contexts() int {
 	if e.Exact != nil {
 		return len(e.Exact)
@@ -152,7 +152,7 @@ func (e *regression) check(models int) error {
 	return e.checkLengths(models)
 }
 
-// hasShape reports whether there are coefficients and deviations for all that may have run.
+// hasShape reports whether there are coefficients and deviations for all sets of models.
 func (e *regression) hasShape(models int) bool {
 	places := situations
 	if e.Exact != nil {

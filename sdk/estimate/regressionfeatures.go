@@ -10,34 +10,34 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// features that a regression can use; see [Options].Features.
+// The features that a regression can use; see [Options].Features.
 const (
 	// featureGroup is the group of the query, one-hot: its source or repository.
 	featureGroup = "group"
 	// featureLength is the length of the prompt.
 	featureLength = "length"
-	// featureText is what the words of the prompt tell of the quality.
+	// featureText is the quality predicted from the words of the prompt.
 	featureText = "text"
 	// featureSignal is the model's ex-ante and post-hoc signals.
 	featureSignal = "signal"
 	// featureVerdict is the verdicts on the models that have run.
 	featureVerdict = "verdict"
-	// featureTokens is the length of answers against what is usual for the model,
-	// and whether there is an answer at all.
+	// featureTokens is the length of answers relative to the model's usual one, and
+	// whether there is an answer at all.
 	featureTokens = "tokens"
-	// featureLogProbs is the table's further signals, such as the perplexity of an
+	// featureLogProbs is the table's other signals, such as the perplexity of an
 	// answer and the quantiles of its log-probabilities.
 	featureLogProbs = "log_probs"
-	// featureClasses is what the probabilities of the classes say, which are the
-	// signals that begin with [signalClass]: top probability, entropy, and the
+	// featureClasses is derived from the probabilities of classes, which are the
+	// signals with the prefix [signalClass]: top probability, entropy, and the
 	// Jensen-Shannon divergence of two models.
 	featureClasses = "classes"
 	// featureAgreement is whether answers agree.
 	featureAgreement = "agreement"
 )
 
-// signalClass begins the names of the signals that hold the probabilities of
-// classes: "class:A".
+// signalClass is the prefix of the signals that hold the probabilities of classes,
+// such as "class:A".
 const signalClass = "class:"
 
 func features() []string {
@@ -46,38 +46,37 @@ func features() []string {
 	}
 }
 
-// featureLayout turns what is known of a query and of the models that have run into
-// numbers of mean 0 and deviation 1, 0 where unknown.
+// featureLayout turns a query and the results of the models that have run into features
+// of mean 0 and deviation 1, or 0 if unknown.
 type featureLayout struct {
 	Groups groupNames `json:"groups,omitempty"`
 	Length scale      `json:"length"`
 	// Text predicts how much better the models are on a prompt than in its group;
-	// nil when the words tell nothing.
+	// nil if the words are not informative.
 	Text *textModel `json:"text,omitempty"`
-	// Ante are the scales of the ex-ante signals by model, nil when unused.
+	// Ante has the scales of the ex-ante signals by model; nil if unused.
 	Ante []scale `json:"ante,omitempty"`
-	// Run are the features of a model that has run.
+	// Run lists the features of a model that has run.
 	Run []runFeature `json:"run,omitempty"`
-	// Signals are the signals that are read.
+	// Signals names the signals that are used.
 	Signals []string `json:"signals,omitempty"`
-	// Agreement: answers are compared; Classes is how many of the signals, from the
-	// first, are probabilities of classes.
+	// Agreement says that answers are compared, and Classes is the number of leading
+	// Signals that are probabilities of classes.
 	Agreement bool `json:"agreement,omitempty"`
-	// Empty says for each group whether an empty answer is an answer like others.
+	// Empty says for each group whether an empty answer is a valid one.
 	Empty   []bool `json:"empty,omitempty"`
 	Classes int    `json:"classes,omitempty"`
 	// Trust is the mean quality by group (the last: all) and model.
 	Trust [][]float64 `json:"trust"`
 
-	// unseen is, while fitting, what models of the text that have not seen a query
-	// predict for it.
+	// unseen has, while fitting, the out-of-fold predictions from the text of each query.
 	unseen []float64
 }
 
-// runFeature is one number of a model that has run, against its mean in the group.
+// runFeature is one feature of a model that has run, relative to its mean in the group.
 type runFeature struct {
 	Kind string `json:"kind"`
-	// Signal is the place of the signal that it is, for kind signal.
+	// Signal is the index of the signal, for kind signal.
 	Signal int         `json:"signal,omitempty"`
 	Mean   [][]float64 `json:"mean"` // group (the last: all), model
 	StdDev []float64   `json:"std_dev"`
@@ -98,7 +97,7 @@ func (f *runFeature) fits(l *featureLayout, models int) bool {
 	return len(f.Mean) == len(l.Groups)+1 && wide(f.Mean, models) && len(f.StdDev) == models
 }
 
-// Kinds of numbers of a model that has run.
+// The kinds of runFeature.
 const (
 	runVerdict  = "verdict"
 	runPost     = "post"
@@ -109,7 +108,7 @@ const (
 	runEntropy  = "class_entropy"
 )
 
-// scale takes a number to mean 0 and deviation 1; the zero scale is unused.
+// scale standardises a number to mean 0 and deviation 1; the zero value is unused.
 type scale struct {
 	Mean   float64 `json:"mean,omitempty"`
 	StdDev float64 `json:"std_dev,omitempty"`
@@ -119,7 +118,7 @@ func (s *scale) of(x float64) float64 {
 	if !(s.StdDev > 0) || math.IsNaN(x) {
 		return 0
 	}
-	// Far-off values say no more than unusual ones.
+	// Extreme values count no more than unusual ones.
 	return min(max((x-s.Mean)/s.StdDev, -4), 4)
 }
 
@@ -170,15 +169,15 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	return l, nil
 }
 
-// addSignals adds the signals of the table that are wanted, those of classes first.
+// addSignals adds the requested signals of the table, those of classes first.
 func (l *featureLayout) addSignals(t *outcome.Table, uses func(string) bool) {
 	var classes, others []string
 	for _, name := range t.SignalNames() {
 		switch {
 		case strings.HasPrefix(name, signalClass):
 			classes = append(classes, name)
-		// How far answers agree depends on which are there; that is measured here.
-		// What has a price is not there for nothing.
+		// Agreement depends on which answers there are, and is computed here. Signals
+		// with a price are not available for free.
 		case name != feature.SignalAgreement && !isBought(t, name) && !isPrice(t, name):
 			others = append(others, name)
 		}
@@ -191,10 +190,10 @@ func (l *featureLayout) addSignals(t *outcome.Table, uses func(string) bool) {
 	}
 }
 
-// textScale brings what the words predict to a deviation of about 1.
+// textScale scales the predictions from the text to a deviation of about 1.
 const textScale = 10
 
-// fitText regresses the mean quality, beyond the group's, on the words of the prompts.
+// fitText regresses the mean quality, less that of the group, on the words of the prompts.
 func (l *featureLayout) fitText(t *outcome.Table, group []int, seed uint64) {
 	better := make([]float64, len(t.Queries))
 	for q, row := range t.Quality {
@@ -207,7 +206,7 @@ func (l *featureLayout) fitText(t *outcome.Table, group []int, seed uint64) {
 	l.Text, l.unseen = fitText(t.Prompts, better, t.Folds(textFolds, seed))
 }
 
-// addRunFeatures lists the numbers of a model that has run.
+// addRunFeatures fills in the list of features of a model that has run.
 func (l *featureLayout) addRunFeatures(t *outcome.Table, uses func(string) bool) {
 	add := func(kind string, has bool) {
 		if has {
@@ -254,7 +253,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 	}
 }
 
-// raw is a feature of a run before it is scaled, NaN when unknown.
+// raw returns a feature of a run before it is scaled, or NaN if unknown.
 func (l *featureLayout) raw(f, group int, r *runFacts) float64 {
 	switch l.Run[f].Kind {
 	case runVerdict:
@@ -284,7 +283,7 @@ func (l *featureLayout) raw(f, group int, r *runFacts) float64 {
 
 func isKnown(p []float64) bool { return !slices.ContainsFunc(p, math.IsNaN) }
 
-// logOf is the logarithm of a number of tokens or a cost, NaN when that is unknown.
+// logOf returns the logarithm of a number of tokens or a cost, or NaN if that is unknown.
 func logOf(n float64) float64 {
 	if n > 0 {
 		return math.Log(n)

@@ -8,22 +8,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// regressionPrecision is the penalty on coefficients of features of deviation 1.
+// regressionPrecision is the penalty on the coefficients of standardised features.
 const regressionPrecision = 8
 
-// sampledSets is on how many random sets of models each query teaches the pooled
-// regressions.
+// sampledSets is the number of random sets of models per query to which the pooled
+// regressions are fitted.
 const sampledSets = 6
 
-// regressionFit holds what is known of the queries of a table, all models run.
+// regressionFit holds the features of a table's queries with all models run.
 type regressionFit struct {
 	t    *outcome.Table
 	seen []*setFits
-	sets [][][]int // query: the sets of models on which it teaches, or is measured
+	sets [][][]int // query: the sets of models to fit to, or to measure
 }
 
-// fit fits the regressions, and their deviations on the half of the
-// queries that the coefficients of the other half have not seen.
+// fit fits the regressions, and their deviations on each half of the queries with the
+// coefficients fitted to the other half.
 func (e *regression) fit(t *outcome.Table, o Options) (err error) {
 	if e.Features, err = newFeatureLayout(t, o.Features, o.Seed); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (e *regression) fit(t *outcome.Table, o Options) (err error) {
 	return nil
 }
 
-// onHalves is a replay of the table in which each half of the queries is seen by the
-// coefficients of the other; it is there until e is written and read.
+// onHalves returns a replay of the table in which each half of the queries is estimated
+// with the coefficients of the other. It needs state that is not part of e's JSON.
 func (e *regression) onHalves(t *outcome.Table, cost Cost) (*Replay, error) {
 	var estimators []*Estimator
 	for _, half := range e.others {
@@ -88,7 +88,7 @@ func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionF
 	return f
 }
 
-// someSets returns the empty set and random ones, small ones more often: a step
+// someSets returns the empty set and random ones, small ones more often, since a step
 // rarely runs many models.
 func someSets(rng *rand.Rand, known []int) [][]int {
 	sets := [][]int{nil}
@@ -119,7 +119,7 @@ func with(set []int, model int) []int {
 	return slices.Insert(slices.Clone(set), at, model)
 }
 
-// fit fits all coefficients to the queries that use says, nil being all.
+// fit fits all coefficients to the queries for which use returns true; nil means all.
 func (f *regressionFit) fit(e *regression, use func(query int) bool) {
 	n := len(f.t.Models)
 	if n > exactModels {
@@ -134,8 +134,8 @@ func (f *regressionFit) fit(e *regression, use func(query int) bool) {
 	}
 }
 
-// fitOne fits the coefficients of one target at one place: to the sets of that place,
-// each with the target too when it must have run.
+// fitOne fits the coefficients of one target at one place, to the sets of that place. The
+// target is added to each if it must have run.
 func (f *regressionFit) fitOne(e *regression, use func(int) bool, target, place int) []float64 {
 	r := ridge{link: e.Link, precision: regressionPrecision}
 	ran := e.Exact == nil && place == targetRan
@@ -154,7 +154,7 @@ func (f *regressionFit) fitOne(e *regression, use func(int) bool, target, place 
 		}
 	}
 	if len(r.x) == 0 {
-		// The features of a set that has not been seen: the mean quality stands in.
+		// No query has this set: predict the mean quality.
 		set := f.emptyLike(e, target, place, ran)
 		c := make([]float64, len(e.input(nil, e.Features.newSeen(len(f.t.Models)), set, target)))
 		c[0] = e.Features.Trust[len(e.Features.Groups)][target]
@@ -179,8 +179,8 @@ func (f *regressionFit) emptyLike(e *regression, target, place int, ran bool) []
 	return nil
 }
 
-// deviate measures the change that a target's run makes to its estimate, each half
-// of the queries with the coefficients of the other, which it returns.
+// deviate measures the change that a target's run makes to its estimate, on each half of
+// the queries with the coefficients of the other half. It returns those regressions.
 func (f *regressionFit) deviate(e *regression, half []int) []*regression {
 	n, groups, contexts := len(f.t.Models), len(e.Features.Groups)+1, e.contexts()
 	sums, counts := cube(groups, contexts, n), cube(groups, contexts, n)

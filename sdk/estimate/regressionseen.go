@@ -7,8 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// setFits is what is known of one query and of the models that have run on it, as
-// numbers.
+// setFits holds the features of one query and of the models that have run on it.
 type setFits struct {
 	*featureLayout
 	group   int
@@ -20,13 +19,13 @@ type setFits struct {
 	run     [][]float64 // model, feature
 	answers []string
 	classes [][]float64
-	// same and apart compare the answers of two models: 1 when they agree, and the
+	// same and apart compare the answers of two models: 1 if they agree, and the
 	// Jensen-Shannon divergence of their classes.
 	same, apart [][]float64
 	tally       []vote
 }
 
-// vote is an answer with the trust in those that gave it.
+// vote is an answer, as that of a model, with the total trust in the models that gave it.
 type vote struct {
 	model  int
 	weight float64
@@ -65,7 +64,7 @@ func (s *setFits) begin(q *queryFacts) {
 	}
 }
 
-// observe takes in a run; ran are the models that ran before.
+// observe adds a run; ran lists the models that ran before.
 func (s *setFits) observe(model int, r *runFacts, ran []int) {
 	for f := range s.Run {
 		at := scale{s.Run[f].Mean[s.group][model], s.Run[f].StdDev[model]}
@@ -93,7 +92,7 @@ func (s *setFits) observe(model int, r *runFacts, ran []int) {
 	}
 }
 
-// base appends what is known of a target before any model has run.
+// base appends the features of a target that are known before any model has run.
 func (s *setFits) base(x []float64, target int) []float64 {
 	x = append(x, 1)
 	for g := range s.Groups {
@@ -113,7 +112,7 @@ func (s *setFits) base(x []float64, target int) []float64 {
 	return x
 }
 
-// each appends the numbers of each model that has run, and of each pair.
+// each appends the features of each model that has run, and of each pair of them.
 func (s *setFits) each(x []float64, ran []int) []float64 {
 	for _, m := range ran {
 		x = append(x, s.run[m]...)
@@ -131,9 +130,9 @@ func (s *setFits) each(x []float64, ran []int) []float64 {
 	return x
 }
 
-// pool appends what sums up the models that have run, whichever they are: the
-// target's own numbers if it has run, the mean of the others', and how the answers
-// agree, by the trust in those that gave them.
+// pool appends features that summarise the models that have run: the target's own
+// features if it has run, the mean of the others', and how the answers agree, weighted
+// by the trust in the models that gave them.
 func (s *setFits) pool(x []float64, ran []int, target int) []float64 {
 	has := slices.Contains(ran, target)
 	others := float64(len(ran))
@@ -163,9 +162,9 @@ func (s *setFits) pool(x []float64, ran []int, target int) []float64 {
 	return x
 }
 
-// votes appends the trust in the target's answer, in the answer that has most of it
-// but that, and in the rest; without an answer of the target, the first two answers
-// and the rest.
+// votes appends the trust in the target's answer, in the most trusted other answer, and
+// in the rest. If the target has not run, it appends the trust in the two most trusted
+// answers and in the rest.
 func (s *setFits) votes(x []float64, ran []int, target int, has bool) []float64 {
 	s.tally = s.tally[:0]
 	own, total := 0.0, 0.0

@@ -16,17 +16,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Replay reads an estimator's beliefs off a table of outcomes: only the outcomes of
-// models that have run are shown to it. It is safe for concurrent use.
+// Replay computes an estimator's beliefs on a table of outcomes. The estimator sees only
+// the outcomes of models that have run. It is safe for concurrent use.
 type Replay struct {
 	estimators []*Estimator
-	fold       []int // of each query, into estimators
+	fold       []int // of each query: index into estimators
 	table      *outcome.Table
-	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
-	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
+	signals    [][][][]float64 // of each estimator; nil if the table has no such signal
+	panels     []*panel        // of each estimator; nil if no fallible judge has verdicts
 	tokens     []float64       // of each query's prompt
 	texts      []atomic.Uint64 // of each query: see queryFacts
-	checkUSD   [][]float64     // what the verdicts of the check cost that a verified table is of
+	checkUSD   [][]float64     // cost of the check's verdicts, in a verified table
 }
 
 // On returns the replay of e over a table, whose models must be those of e, in the
@@ -35,12 +35,11 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 	return newReplay(withKeys(t), make([]int, len(t.Queries)), e)
 }
 
-// FitFolds is [Fit] that also returns two replays of the table's complete queries. In held
-// each is seen by an estimator that was fitted without it, one for each of k
-// folds: hyperparameters chosen on it do not see estimates of the rows that the
-// estimates were fitted to. In known each is seen by that of the next fold, which was
-// fitted to it. All of them share one scale of deviations, fitted on the first
-// replay, so that what is chosen on it serves the estimator of all queries too.
+// FitFolds is [Fit] that also returns two replays of the table's complete queries. In held,
+// each query is estimated by an estimator fitted without it, one for each of k folds, so
+// that hyperparameters are chosen on out-of-fold estimates. In known, each is estimated by
+// the estimator of the next fold, which was fitted to it. All estimators share one scale of
+// deviations, fitted on held, so that what is chosen on held also suits whole.
 func FitFolds(t *outcome.Table, k int, o Options) (whole *Estimator, held, known *Replay, err error) {
 	t = withKeys(t)
 	complete := t.Complete()
@@ -107,8 +106,8 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	return r, nil
 }
 
-// newReader returns a replay of a table that an estimator is being fitted to: it has no
-// beliefs, and no judge is known.
+// newReader returns a replay that only reads the facts of a table, for an estimator that is
+// being fitted: it has no estimators and no judges.
 func newReader(t *outcome.Table, signals []string) *Replay {
 	return &Replay{
 		table: t, fold: make([]int, len(t.Queries)), tokens: promptLengths(t), signals: [][][][]float64{columnsOf(t, signals)}, panels: []*panel{nil},
@@ -123,7 +122,7 @@ func promptLengths(t *outcome.Table) []float64 {
 	return tokens
 }
 
-// columnsOf returns a table's signals by name, nil for one that it does not have.
+// columnsOf returns a table's signals by name; those that it does not have are nil.
 func columnsOf(t *outcome.Table, names []string) [][][]float64 {
 	var columns [][][]float64
 	for _, name := range names {
@@ -134,8 +133,8 @@ func columnsOf(t *outcome.Table, names []string) [][][]float64 {
 
 func promptTokens(t *outcome.Table, query int) float64 { return float64(t.PromptTokens(query)) }
 
-// withKeys returns the table with its answers in the form in which the step engine
-// compares those that it gets.
+// withKeys returns the table with its answers in the canonical form in which the step
+// engine compares them.
 func withKeys(t *outcome.Table) *outcome.Table {
 	if t.Answers == nil {
 		return t
@@ -151,7 +150,7 @@ func withKeys(t *outcome.Table) *outcome.Table {
 	return &c
 }
 
-// query returns what is known of a query before any model has run.
+// query returns the facts about a query before any model has run.
 func (r *Replay) query(i int) queryFacts {
 	q := queryFacts{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
 	if r.table.Ante != nil {
@@ -160,7 +159,7 @@ func (r *Replay) query(i int) queryFacts {
 	return q
 }
 
-// run fills in what a model shows when it runs on a query; dst.Signals has room.
+// run fills in the result of running a model on a query. dst.Signals must have the right length.
 func (r *Replay) run(query, model int, dst *runFacts) {
 	t := r.table
 	dst.Verdict = math.NaN()
@@ -180,14 +179,14 @@ func (r *Replay) run(query, model int, dst *runFacts) {
 	}
 }
 
-// panel returns the judges of a query's answers, nil for none.
+// panel returns the judges of a query's answers, or nil if there are none.
 func (r *Replay) panel(query int) *panel { return r.panels[r.fold[query]] }
 
 // reading is one query of a replay. It belongs to one goroutine.
 type reading struct {
 	replay  *Replay
 	quality qualityCursor
-	latent  *latentCursor // quality itself where it is one, else nil
+	latent  *latentCursor // quality, if it is one, else nil
 	cost    costCursor
 	row     int
 	query   queryFacts
@@ -195,7 +194,7 @@ type reading struct {
 	ran     []int
 	begun   bool
 	sells   bool // verdicts with a price are looks
-	apart   bool // all verdicts with a price are seen apart from the answers
+	apart   bool // all verdicts with a price are separate from the answers
 }
 
 // Sell implements [replay.Seller].
@@ -220,7 +219,7 @@ func (x *reading) VerdictUSD(model int) (usd float64, isApart bool) {
 	return x.replay.panel(x.row).costs[x.row][model], true
 }
 
-// Start returns a reading of a query of the table, none run.
+// Start returns a reading of a query of the table, before any model has run.
 func (r *Replay) Start(query int) *reading {
 	e := r.estimators[r.fold[query]]
 	x := &reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
@@ -239,8 +238,8 @@ type source struct{ *Replay }
 
 func (s source) Start(query int) replay.Cursor { return s.Replay.Start(query) }
 
-// LookUSD returns what a look cost that is called as in [Reading.Believe]: as the table has
-// it, and else what it usually costs.
+// LookUSD implements [replay.Pricer]. It returns the recorded cost of a look, encoded as for
+// Believe, or else its mean cost.
 func (x *reading) LookUSD(look int) float64 {
 	n := len(x.replay.table.Models)
 	e := x.replay.estimators[x.replay.fold[x.row]].Quality.(*latent).Evidence
@@ -268,9 +267,9 @@ func (x *reading) restart() {
 	x.ran, x.begun = x.ran[:0], true
 }
 
-// Believe fills in the beliefs and predicted costs given the models that have run,
-// in order. Of n models, n·k + m among them is the k-th look at model m's answer. It is
-// incremental when ran continues that of the last call.
+// Believe implements [replay.Cursor]. It fills in the beliefs and predicted costs given
+// the models that have run, in order, where n·k + m stands for the k-th look at the answer
+// of model m of n. It is incremental if ran continues that of the last call.
 func (x *reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
 	x.showAll(ran)
 	x.quality.Beliefs(beliefs)
@@ -278,8 +277,8 @@ func (x *reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) 
 	x.prepare(beliefs)
 }
 
-// Means is [Reading.Believe] for those who want no more than the means of the beliefs:
-// their deviations and what can be bought may be left out.
+// Means is a cheaper Believe that computes only the means of the beliefs: their deviations
+// and looks can be missing.
 func (x *reading) Means(ran []int, beliefs []cascade.Belief) {
 	x.showAll(ran)
 	if x.latent != nil {
@@ -290,7 +289,7 @@ func (x *reading) Means(ran []int, beliefs []cascade.Belief) {
 	x.prepare(beliefs)
 }
 
-// showAll shows the cursors what models showed that have run since the last call.
+// showAll adds the results of the models that have run since the last call to the cursors.
 func (x *reading) showAll(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
@@ -318,7 +317,7 @@ func (x *reading) showAll(ran []int) {
 	}
 }
 
-// prepare turns beliefs into those that strategies decide by.
+// prepare turns an estimator's beliefs into those that strategies use.
 func (x *reading) prepare(beliefs []cascade.Belief) {
 	for i, b := range beliefs {
 		beliefs[i] = forStrategy(b)
@@ -331,9 +330,9 @@ func (x *reading) prepare(beliefs []cascade.Belief) {
 	}
 }
 
-// weigh makes of beliefs what they are where judges that err look at every answer: of a
-// model that has not run the probability that it is right, with how often they err; of
-// one that has, what is left of that after their verdicts.
+// weigh turns estimates into beliefs for fallible judges: for a model that has not run, the
+// probability that it is right with the judges' error rates; for one that has, its posterior
+// after their verdicts.
 func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	seen := x.judgedModels(p)
 	for i, b := range beliefs {
@@ -361,7 +360,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	}
 }
 
-// judgedModels returns the models on whose answers the judges were asked.
+// judgedModels returns the models whose answers have been judged.
 func (x *reading) judgedModels(p *panel) []int {
 	n, first := len(x.replay.table.Models), 0
 	if x.isSold(p) {
@@ -378,9 +377,9 @@ func (x *reading) judgedModels(p *panel) []int {
 	return models
 }
 
-// judge makes of beliefs what they are where a check judges every answer: of a model
-// that has run its verdict, of others the probability that they pass. Where the check
-// is not certain of an answer that it passed, a further pass is worth no more.
+// judge turns estimates into beliefs for a check that judges every answer: for a model that
+// has run its verdict, for others the probability that they pass. If the check is not certain
+// of an answer that it passed, a further pass is worth no more.
 func (x *reading) judge(beliefs []cascade.Belief) {
 	passed := 0.0
 	for _, m := range x.ran {
@@ -400,9 +399,9 @@ func (x *reading) judge(beliefs []cascade.Belief) {
 	}
 }
 
-// forStrategy is a belief as it goes to who decides: a mean hardly beyond the range of
-// qualities, and a deviation. What only a verdict would tell of an answer is no
-// deviation: there may be no verdict.
+// forStrategy returns a belief for strategies, with a mean close to the range of qualities
+// and a valid deviation. A Bernoulli belief gets a deviation of 0, since without a verdict
+// its outcome is not revealed.
 func forStrategy(b cascade.Belief) cascade.Belief {
 	b.Mean = min(max(b.Mean, -0.5), 1.5)
 	if b.Bernoulli || !(b.StdDev >= 0) || math.IsInf(b.StdDev, 0) {
@@ -414,8 +413,8 @@ func forStrategy(b cascade.Belief) cascade.Belief {
 // least is the smallest cost in US dollars that counts.
 const least = 1e-15
 
-// positive is a cost or a length that counts, NaN for one that is not above zero: it is
-// one that nobody has recorded.
+// positive returns x, or NaN if it is not above zero: such costs and lengths were not
+// recorded.
 func positive(x float64) float64 {
 	if x > least {
 		return x

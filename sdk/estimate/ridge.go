@@ -2,15 +2,15 @@ package estimate
 
 import "math"
 
-// Links of a ridge regression, from the linear predictor to the quality.
+// The link functions of a ridge regression, from the linear predictor to the quality.
 const (
 	linkLinear   = "linear"
 	linkLogistic = "logistic"
 )
 
-// ridge is a regression of qualities in [0, 1] on features with a penalty of
-// precision/2 times the squared coefficients, the first of which, the intercept, is
-// free. Rows are added one by one; the same ridge serves many fits.
+// ridge is a regression of qualities in [0, 1] on features, with a penalty of
+// precision/2 times the squared coefficients other than the first, the intercept. Rows
+// are added one by one; the same ridge serves many fits.
 type ridge struct {
 	link      string
 	precision float64
@@ -22,10 +22,10 @@ func (r *ridge) add(x []float64, y, weight float64) {
 	r.x, r.y, r.weight = append(r.x, x), append(r.y, y), append(r.weight, weight)
 }
 
-// newtonSteps bounds the steps of a logistic fit; it is quadratic near the optimum.
+// newtonSteps bounds the steps of a logistic fit; convergence is quadratic near the optimum.
 const newtonSteps = 12
 
-// fit returns the coefficients for d features. Without rows they are 0.
+// fit returns the coefficients for d features, which are 0 without rows.
 func (r *ridge) fit(d int) []float64 {
 	c := make([]float64, d)
 	if len(r.y) == 0 || d == 0 {
@@ -50,7 +50,7 @@ func (r *ridge) fit(d int) []float64 {
 	return c
 }
 
-// interceptPrecision keeps the intercept finite when all qualities are 0, or 1.
+// interceptPrecision keeps the intercept finite if all qualities are 0 or all are 1.
 const interceptPrecision = 0.05
 
 // system fills in the gradient of the penalised log-likelihood and the upper half of
@@ -84,7 +84,7 @@ func (r *ridge) system(c, grad []float64, hess [][]float64) {
 	}
 }
 
-// applyLink is the quality at a value of the linear predictor.
+// applyLink returns the quality at a value of the linear predictor.
 func applyLink(link string, x float64) float64 {
 	if link == linkLogistic {
 		return sigmoid(x)

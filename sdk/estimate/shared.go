@@ -6,14 +6,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// fillShared fills in how much of what a verdict on a model that has not run would tell
-// it tells of the best answer at hand as well. With b whether that answer is right, i
-// whether the other one is, and V a pass of it,
+// fillShared sets Shared: the share of the information in a verdict on a model that has not
+// run that also applies to the best answer so far. If b is 1 if that answer is right, i is
+// 1 if the other one is, and V is 1 if the other one passes,
 //
 //	Shared = Cov(b, V) / Cov(i, V),
 //
-// which is Cov(b, i) / Var(i) where the judge errs alike on all queries. Given the node
-// both answers are independent.
+// which is Cov(b, i) / Var(i) if the judge has the same error rates on all queries. Given
+// the node, the two answers are independent.
 func (c *latentCursor) fillShared(dst []cascade.Belief) {
 	best := -1
 	for i, ran := range c.ran {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Noise is a level of the RouterBench simulation: the standard deviations of the
+// Noise is a noise level of the RouterBench simulation: the standard deviations of the
 // Gaussian noise on the true quality before and after a model has run.
 type Noise struct{ Ante, Post float64 }
 
@@ -19,8 +19,8 @@ func NoiseLevels() map[string]Noise {
 }
 
 // Simulate returns the table with ex-ante and post-hoc signals that are the true
-// quality plus noise, as the paper does on RouterBench. Where the quality is
-// unknown there are no signals.
+// quality plus noise, as in the paper's RouterBench experiment. If a quality is unknown,
+// so are its signals.
 func Simulate(t *outcome.Table, noise Noise, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 0x901e))
 	simulated := *t
@@ -43,8 +43,8 @@ type line struct {
 
 func (l line) at(x float64) float64 { return l.Intercept + l.Slope*x }
 
-// fitLine is the least-squares line through the points that are known; with fewer
-// than two different x it is the mean.
+// fitLine returns the least-squares line through the known points, or their mean if
+// there are fewer than two different x.
 func fitLine(x, y []float64) line {
 	n, sx, sy := 0.0, 0.0, 0.0
 	for i := range x {
@@ -68,8 +68,8 @@ func fitLine(x, y []float64) line {
 	return line{Intercept: my - sxy/sxx*mx, Slope: sxy / sxx}
 }
 
-// signal maps each model's own signals to quality by straight lines; the deviation
-// is that of the difference between the two estimates.
+// signal maps each model's own signals to quality by straight lines. Its deviation is
+// that of the difference between the post-hoc and the ex-ante estimate.
 type signal struct {
 	Means  []float64 `json:"means"`
 	Ante   []line    `json:"ante"`
@@ -145,7 +145,7 @@ func column(matrix [][]float64, model int) []float64 {
 	return out
 }
 
-// moments are a running mean and variance of the numbers that are known.
+// moments is a running mean and variance that ignores NaN.
 type moments struct{ n, mean, m2 float64 }
 
 func columnMoments(matrix [][]float64, i int) (m moments) {

@@ -12,17 +12,17 @@ import (
 // textBuckets is the number of buckets of the hashed n-grams.
 const textBuckets = 1 << 12
 
-// textModel predicts a number from the words of a prompt: ridge regression on hashed
-// n-grams. It needs no network and no model, and a few thousand weights.
+// textModel predicts a number from the words of a prompt by ridge regression on hashed
+// n-grams. It has a few thousand weights, and needs no network and no language model.
 type textModel struct {
-	// Weights are float32, little-endian, in base64: one for each bucket.
+	// Weights has one little-endian float32 per bucket, in base64.
 	Weights   string  `json:"weights"`
 	Intercept float64 `json:"intercept"`
 
 	weights []float64
 }
 
-// at predicts for a prompt; counts is scratch of textBuckets.
+// at returns the prediction for a prompt; counts is scratch of length textBuckets.
 func (m *textModel) at(prompt string, counts []float64) float64 {
 	if prompt == "" {
 		return 0
@@ -40,7 +40,7 @@ func (m *textModel) encode() {
 	m.Weights = base64.StdEncoding.EncodeToString(raw)
 }
 
-// decode reads the weights of a model; nil has none.
+// decode decodes the weights. A nil model has none.
 func (m *textModel) decode() error {
 	if m == nil {
 		return nil
@@ -62,7 +62,7 @@ type sparse struct {
 	value []float64
 }
 
-// onto adds the inner product with a vector to a number, term by term.
+// onto adds the inner product with x to sum, term by term.
 func (r *sparse) onto(sum float64, x *[textBuckets]float64) float64 {
 	value := r.value[:len(r.at)]
 	for i, b := range r.at {
@@ -71,7 +71,7 @@ func (r *sparse) onto(sum float64, x *[textBuckets]float64) float64 {
 	return sum
 }
 
-// addTo adds the row times a number to a vector.
+// addTo adds the row times by to x.
 func (r *sparse) addTo(x *[textBuckets]float64, by float64) {
 	value := r.value[:len(r.at)]
 	for i, b := range r.at {
@@ -100,9 +100,9 @@ func newTextRows(prompts []string) textRows {
 	return rows
 }
 
-// fit regresses y on the rows that use says (nil: all) by conjugate gradients from
-// the weights of another fit (nil: zeros). Both are taken around their means, so that
-// words which all prompts share count for nothing.
+// fit regresses y on the rows for which use returns true (nil: all) by conjugate
+// gradients, starting from the weights of another fit (nil: zeros). Both sides are
+// centred, so that words that all prompts share do not count.
 func (rows textRows) fit(y []float64, use func(int) bool, precision float64, start *textModel) *textModel {
 	var used []sparse
 	var targets []float64
@@ -176,12 +176,12 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 	return m
 }
 
-// textFolds is the number of folds for predictions of what a fit has not seen.
+// textFolds is the number of folds for out-of-fold predictions.
 const textFolds = 5
 
-// fitText fits a model of y by the prompts, and returns what each row's y is
-// predicted to be by a model that has not seen it; nil when the text tells nothing.
-// The penalty is chosen on the folds.
+// fitText fits a model of y on the prompts, and returns it with the out-of-fold
+// prediction for each row, or nil if the text is not informative. The penalty is chosen
+// on the folds.
 func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) {
 	rows := newTextRows(prompts)
 	var best []float64
@@ -215,10 +215,10 @@ func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) 
 	return m, best
 }
 
-// leastText is the share of the variance from which on a text model is worth having.
+// leastText is the least share of the variance that a text model must explain.
 const leastText = 0.01
 
-// textReader predicts for one prompt at a time and remembers the last.
+// textReader predicts for one prompt at a time and caches the last prediction.
 type textReader struct {
 	model  *textModel
 	counts []float64 // nil before the first prompt
@@ -228,7 +228,7 @@ type textReader struct {
 
 func newTextReader(m *textModel) *textReader { return &textReader{model: m} }
 
-// at predicts for a query's prompt, unless the query remembers what was predicted.
+// at returns the prediction for a query's prompt, from the query's cache if it is there.
 func (r *textReader) at(q *queryFacts) float64 {
 	if q.text != nil {
 		if bits := q.text.Load(); bits != 0 {
@@ -247,14 +247,14 @@ func (r *textReader) at(q *queryFacts) float64 {
 	return r.value
 }
 
-// Conjugate gradients end after textSteps, or when the square of what is left of the
-// right-hand side is at most this share.
+// Conjugate gradients stop after textSteps, or once the squared residual is at most the
+// share textTolerance of that of the right-hand side.
 const (
 	textSteps     = 40
 	textTolerance = 1e-6
 )
 
-// predict is the model's value at a row.
+// predict returns the model's prediction for a row.
 func (m *textModel) predict(r *sparse) float64 {
 	sum := m.Intercept
 	for i, b := range r.at {

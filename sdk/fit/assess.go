@@ -15,36 +15,37 @@ import (
 
 // Assessment says whether the estimates of a profile still hold for the queries that it decides about.
 // It compares the estimate in a trace just before each model ran with the outcome. Whether a model is
-// asked depends only on what was known before, so that its outcomes are not a biased selection.
+// called depends only on what was known before, so its outcomes are not a biased selection.
 type Assessment struct {
-	// Traces are those with a judged call, Calls how many calls those have.
+	// Traces counts the traces with a judged call, and Calls their judged calls.
 	Traces int `json:"traces"`
 	Calls  int `json:"calls"`
-	// Quality compares estimates with verdicts, those of judges that err with the chance of a pass. Its
-	// Reference is the Brier score of estimates that are all correct.
+	// Quality compares estimates with verdicts; for fallible judges it compares the probability of a pass.
+	// Its Reference is the Brier score of perfectly calibrated estimates.
 	Quality Reliability `json:"quality"`
-	// Drifts are the estimates that hold no longer, the most certain first.
+	// Drifts are the estimates that no longer hold, the most certain first.
 	Drifts []Drift `json:"drifts"`
-	// Tests is how many means were tested.
+	// Tests is the number of means tested.
 	Tests int `json:"tests"`
 }
 
-// Drift is a mean that is further from what was estimated than it was in the fit.
+// Drift is a mean that is further from its estimate than it was in the fit.
 type Drift struct {
-	// Of is what: the quality or the cost of a model, where the strategy asked it or where
-	// chance did; the cost of the verdicts of a judge; the quality in a group; or the share of
-	// queries of groups that the fit did not know.
+	// Of names the mean: the quality or the cost of a model, where the strategy called it or where
+	// it was drawn at random; the cost of a judge's verdicts; the quality in a group; or the share of
+	// queries from groups that are not in the fit.
 	Of    string `json:"of"`
 	Count int    `json:"count"`
-	// Expected is what was estimated, corrected by how far estimates were off in the fit.
+	// Expected is the estimate, corrected by its usual error in the fit.
 	Expected float64 `json:"expected"`
 	Observed float64 `json:"observed"`
-	// Deviations is by how many standard deviations they differ.
+	// Deviations is the difference in standard deviations.
 	Deviations float64 `json:"deviations"`
 }
 
 // falseAlarm is the probability that an assessment reports a drift where there is none. A mean is tested
-// from leastDrift outcomes on; of costs, leastCosts calls show a new price.
+// from leastDrift outcomes on, a cost from leastCosts calls on, which suffice to show a new price.
+// leastStrays is the share of queries from unknown groups that counts as normal.
 const (
 	falseAlarm  = 0.01
 	leastDrift  = 20
@@ -53,9 +54,9 @@ const (
 )
 
 // Assess compares the profile's estimates with the outcomes in traces of steps that it decided. Some
-// error is normal, because a strategy asks the models that it estimates highest; a drift is an error
-// that differs from that in the fit ([Profile.Usual]) by Welch's test of two samples, at 1 % over all
-// tests together (Bonferroni). Costs are compared by their logarithms.
+// error is normal, because a strategy calls the models that it estimates highest; a drift is an error
+// that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
+// together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
@@ -73,7 +74,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	return &a.out, nil
 }
 
-// Holds reports that nothing has drifted.
+// Holds reports whether nothing has drifted.
 func (a *Assessment) Holds() bool { return len(a.Drifts) == 0 }
 
 type assessor struct {
@@ -84,7 +85,6 @@ type assessor struct {
 	groups map[string]int
 }
 
-// addTrace adds one step.
 func (a *assessor) addTrace(t *sdk.Trace) {
 	a.groups[t.Group]++
 	judged := 0
@@ -141,9 +141,9 @@ func (a *assessor) addVerdictCost(call *sdk.Call) {
 	}
 }
 
-// readErring returns, for the verdict of a judge that errs on an answer that is right with probability p,
-// the probability of a pass, 1 if it is one, and an unbiased quality: its mean over verdicts is the
-// share of right answers.
+// readErring interprets a fallible judge's verdict on an answer that is right with probability p. It
+// returns the probability of a pass, 1 if the verdict is a pass, and an unbiased quality, whose mean over
+// verdicts is the share of right answers.
 func readErring(v *sdk.Verdict, p float64) (chance, passed, quality float64) {
 	ifRight, ifWrong := v.IfRight, v.IfWrong
 	if v.Outcome == sdk.Passed {
@@ -151,7 +151,7 @@ func readErring(v *sdk.Verdict, p float64) (chance, passed, quality float64) {
 	} else {
 		ifRight, ifWrong = 1-ifRight, 1-ifWrong
 	}
-	const least = 0.05 // of a judge that says next to nothing
+	const least = 0.05 // bounds the quality for judges that say next to nothing
 	chance = p*ifRight + (1-p)*ifWrong
 	return chance, passed, p + (passed-chance)/max(ifRight-ifWrong, least)
 }
@@ -192,7 +192,7 @@ func (a *assessor) conclude(traces int) {
 		if i < 0 || a.p.Usual[i].Count < least {
 			continue
 		}
-		then := a.p.Usual[i] // how far off the mean was in the fit
+		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
 		n := now.n
@@ -221,9 +221,9 @@ func (a *assessor) conclude(traces int) {
 // welchTest compares two means: it returns by how many standard deviations the first is above the
 // second, and the p-value.
 func welchTest(now, then Offset) (Drift, float64) {
-	const rounding = 1e-18 // the least variance: costs may follow from prices exactly
+	const rounding = 1e-18 // the least variance: costs can follow from prices exactly
 	if min(now.Count, then.Count) < leastDrift {
-		// So few may be alike by chance: the greater variance is used for both.
+		// So few can be alike by chance: the greater variance is used for both.
 		now.Variance = max(now.Variance, then.Variance)
 		then.Variance = now.Variance
 	}
@@ -234,8 +234,8 @@ func welchTest(now, then Offset) (Drift, float64) {
 	return d, 2 * t.Survival(math.Abs(d.Deviations))
 }
 
-// testStrays tests whether more than a share of leastStrays of the queries are of groups that the fit did
-// not know.
+// testStrays tests whether more than a share of leastStrays of the queries are from groups that are not in
+// the fit.
 func (a *assessor) testStrays(traces int) (Drift, float64, bool) {
 	if len(a.p.Data.Groups) == 0 || traces < leastDrift {
 		return Drift{}, 1, false

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// fitter sets the lambdas of the chosen candidate.
+// fitter chooses the lambdas of the chosen candidate.
 type fitter struct {
 	ctx       context.Context
 	stage     *stage
@@ -19,20 +19,20 @@ type fitter struct {
 	profile   *Profile
 }
 
-// Budget is what was asked for and whether the strategy can spend it.
+// Budget is the requested budget and whether the strategy can spend it.
 type Budget struct {
 	USD float64 `json:"usd"`
-	// Reached: the mean cost on the validation rows is the budget.
+	// Reached is true if the mean cost on the validation rows is the budget.
 	Reached bool `json:"reached"`
-	// Over: even at its cheapest the strategy costs more.
+	// Over is true if even the cheapest setting of the strategy costs more.
 	Over bool `json:"over,omitempty"`
-	// BetterUSD is, of a budget that is not reached, what the cheapest better setting costs: more
-	// than the budget, since a strategy does not mix settings that are that far apart. 0 is none.
+	// BetterUSD is the cost of the cheapest better setting if the budget is not reached: more than the
+	// budget, since a strategy does not mix settings that are so far apart. 0 means there is none.
 	BetterUSD float64 `json:"better_usd,omitempty"`
 }
 
-// lookBeyond finds what is better than a quality and costs more than the budget, among the
-// candidates that were replayed on all rows.
+// lookBeyond sets BetterUSD: the cost of the cheapest setting above the budget that is better than a
+// quality, among the candidates replayed on all rows.
 func (b *Budget) lookBeyond(tried []*candidate, quality float64, rows int) {
 	if b.Reached || b.Over {
 		return
@@ -50,8 +50,8 @@ func (b *Budget) lookBeyond(tried []*candidate, quality float64, rows int) {
 // budgetTolerance is how close to the budget, relative to it, the search for a lambda gets.
 const budgetTolerance = 1e-3
 
-// meetBudget finds the value, and a gamma where ties make the cost jump, at which the mean cost is the
-// budget. Without a budget it takes the value of highest quality.
+// meetBudget finds the value at which the mean cost is the budget, and the gamma if ties make the cost
+// jump there. Without a budget it takes the value of highest quality.
 func (f *fitter) meetBudget() error {
 	c, p := f.candidate, f.profile
 	budget := f.options.BudgetUSD
@@ -77,8 +77,8 @@ func (f *fitter) meetBudget() error {
 	return f.settle(values, gamma)
 }
 
-// bisect searches for the budget between two values. Where many queries tie and the cost jumps, gamma
-// mixes the two sides.
+// bisect searches for the budget between two values. If many queries tie and the cost jumps, gamma mixes
+// the two sides.
 func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) {
 	for range 48 {
 		for _, p := range []Point{a, b} {
@@ -100,8 +100,8 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 			b = p
 		}
 	}
-	// The jump: on one side of it ties go to the cheapest with gamma 1 and to the
-	// dearest with gamma 0; the share in between spends the budget.
+	// The jump: on one side of it, ties go to the cheapest with gamma 1 and to the most
+	// expensive with gamma 0; a gamma in between spends the budget.
 	value := a.Value
 	for _, side := range []Point{a, b} {
 		dear, err := f.replayAt([]float64{side.Value}, 0)
@@ -118,7 +118,7 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 	return []float64{value}, 1, nil
 }
 
-// tieMargin is by how much a threshold is raised to reverse ties; what counts as a tie is closer.
+// tieMargin is by how much a threshold is raised to reverse ties; it exceeds the tie tolerance.
 const tieMargin = 4e-8
 
 // replayAt replays the candidate at the given values, one for each depth, with a gamma of 1 (ties go to
@@ -145,7 +145,7 @@ func (f *fitter) replayAt(values []float64, gamma float64) (Point, error) {
 	return results[0].point(0), nil
 }
 
-// mix replays the candidate at the given values with both results of ties, mixed by gamma.
+// mix replays the candidate at the given values with ties decided both ways, and mixes the results by gamma.
 func (f *fitter) mix(values []float64, gamma float64) (Point, error) {
 	cheap, err := f.replayAt(values, 1)
 	if err != nil || gamma == 1 {
@@ -162,7 +162,7 @@ func (f *fitter) mix(values []float64, gamma float64) (Point, error) {
 	return cheap, nil
 }
 
-// settle sets the profile's values and gamma, and what is expected of them.
+// settle sets the profile's values, gamma and expected results.
 func (f *fitter) settle(values []float64, gamma float64) error {
 	p, err := f.mix(values, gamma)
 	if err != nil {

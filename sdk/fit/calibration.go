@@ -8,27 +8,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Calibration says how far estimates can be believed, on queries that the
-// estimators had not seen.
+// Calibration measures the reliability of out-of-fold estimates.
 type Calibration struct {
-	// Ante is of the estimates before any model has run.
+	// Ante covers the estimates before any model has run.
 	Ante Reliability `json:"ante"`
-	// Post is of each model's estimate after it has run, alone; nil where the quality is a verdict,
-	// which the estimate then is as well.
+	// Post covers each model's estimate after it alone has run. It is nil if qualities are final verdicts,
+	// since the estimate then equals the verdict.
 	Post *Reliability `json:"post,omitempty"`
 }
 
 // Reliability compares estimates with outcomes.
 type Reliability struct {
-	// Brier is the mean squared difference; Reference is what the mean quality of
-	// each model would have had.
+	// Brier is the mean squared difference; Reference is that of each model's mean
+	// quality as the estimate.
 	Brier     float64 `json:"brier"`
 	Reference float64 `json:"reference"`
-	// Bins are estimates in tenths: from 0 to 0.1, ..., from 0.9 to 1.
+	// Bins groups the estimates by tenths: from 0 to 0.1, ..., from 0.9 to 1.
 	Bins [10]Bin `json:"bins"`
 }
 
-// Bin is the estimates in one tenth: their number, their mean, and the mean quality.
+// Bin holds the number of estimates in one tenth, their mean, and the mean quality.
 type Bin struct {
 	Count    int     `json:"count"`
 	Estimate float64 `json:"estimate"`
@@ -64,7 +63,7 @@ func (r *Reliability) finish() {
 }
 
 // calibrate measures the estimates of a replay. If qualities are inferred from verdicts, it compares only
-// with those that became known later, and returns nil if there are none.
+// with truths that became known later, and returns nil if there are none.
 func calibrate(t *outcome.Table, r *estimate.Replay, inferred bool) *Calibration {
 	if inferred && t.StepVerdicts == nil {
 		return nil

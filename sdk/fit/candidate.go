@@ -10,18 +10,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// candidate is a strategy with everything fixed but its lambda or threshold.
+// candidate is a strategy with all parameters fixed except its lambda or threshold.
 type candidate struct {
 	params cascade.Params
 	base   cascade.Tunable
-	// values are those that it was replayed at, in order, and results those on the validation rows.
+	// values are the lambdas or thresholds at which it was replayed, in order, and results the results.
 	values  []float64
 	results []replayRow
-	// isDefault says that the deviations are the estimators' own, and that nothing else is limited.
+	// isDefault says that the deviations are the estimators' own (scale 1) and the depth is not limited.
 	isDefault bool
 }
 
-// scales are the uncertainty scales that are tried, from the paper's to none.
+// scales returns the uncertainty scales to try, from the paper's (1) to no uncertainty.
 func scales() []float64 { return []float64{1, 0.7, 0.5, 0.35, 0.25, 0.15, 0} }
 
 // candidates returns the candidates of a strategy. fixed holds the parameters that are not fitted.
@@ -54,7 +54,7 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 		for _, scale := range scales() {
 			params = append(params, withScale(fixed, scale))
 		}
-		// One model a query, and two: if estimates of answers are poor, more are not worth it.
+		// One model per query, and two: if post-hoc estimates are poor, more are not worth it.
 		for _, depth := range []int{1, 2} {
 			if fixed.MaxDepth == 0 || depth < fixed.MaxDepth {
 				p := withScale(fixed, []float64{0, 1}[depth-1])
@@ -91,8 +91,8 @@ func withScale(p cascade.Params, scale float64) cascade.Params {
 	return p
 }
 
-// orders returns the orders of a cascade to try: all models by cost, and those on the Pareto front by
-// cost; or only the given one.
+// orders returns the orders of a cascade to try: the fixed one if there is one, else the models on the
+// Pareto front and all models, each by cost.
 func orders(fixed cascade.Params, t *outcome.Table) [][]int {
 	if fixed.Order != nil {
 		return [][]int{fixed.Order}
@@ -115,8 +115,8 @@ func orders(fixed cascade.Params, t *outcome.Table) [][]int {
 	return [][]int{front, all}
 }
 
-// startValues returns 0 and lambdas at equal ratios, from where cost hardly counts to where quality hardly
-// does; thresholds at equal steps.
+// startValues returns n values for a first replay: thresholds at equal steps, or 0 and lambdas at equal
+// ratios, from one at which cost hardly counts to one at which quality hardly counts.
 func startValues(name string, t *outcome.Table, n int) []float64 {
 	out := make([]float64, 0, n)
 	if name == cascade.NameThreshold {
@@ -142,8 +142,8 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// gapValues returns n values that split the widest gaps between neighbouring points, unless both cost more
-// than most: each gap into as many parts as make them narrower than the next.
+// gapValues returns n values that split the widest gaps between neighbouring points into equal parts.
+// Gaps between points that both cost more than most are ignored.
 func (c *candidate) gapValues(n int, most float64) []float64 {
 	type gap struct {
 		width, from, to float64
@@ -190,8 +190,7 @@ func (c *candidate) gapValues(n int, most float64) []float64 {
 	return out
 }
 
-// addValues adds values, keeping them sorted, with empty results, and returns the order in which to
-// fill these.
+// addValues inserts values in order, with empty results, and returns the order in which to replay them.
 func (c *candidate) addValues(values []float64, rows int) (plan, error) {
 	fresh := map[float64]bool{}
 	for _, v := range values {
@@ -221,9 +220,9 @@ func (c *candidate) addValues(values []float64, rows int) (plan, error) {
 	return p, nil
 }
 
-// indexGap is the greatest ratio of two lambdas between which an index that does the same at both is
-// taken to do it in between. Over wider gaps it may change from one model to another and back: at a
-// lambda of 0, as at a very great one, the cheapest comes first.
+// indexGap is the greatest ratio of two lambdas for which an index that does the same at both is assumed
+// to do it in between. Over wider gaps it can change from one model to another and back: the cheapest
+// comes first both at a lambda of 0 and at a very large one.
 const indexGap = 1.5
 
 // canInterpolate reports whether equal neighbours of a task determine its result.
@@ -232,8 +231,8 @@ func (c *candidate) canInterpolate(t task) bool {
 	return !index || c.values[t.right] <= indexGap*c.values[t.left]
 }
 
-// trim drops the values whose points cost more than the cheapest of the best quality, to within half an
-// outcome, which is rounding. Near a lambda of 0 any gain is bought at any price.
+// trim drops the values whose points cost more than the cheapest point of the best quality, to within half
+// an outcome (rounding): near a lambda of 0, any gain is bought at any price.
 func (c *candidate) trim(points []Point) {
 	best, most := math.Inf(-1), math.Inf(1)
 	for _, p := range points {
@@ -262,7 +261,7 @@ func (c *candidate) points() []Point {
 	return out
 }
 
-// pointsOn is points on some of the rows only.
+// pointsOn is like points, on the given rows only.
 func (c *candidate) pointsOn(rows []int) []Point {
 	out := make([]Point, len(c.values))
 	for i := range out {

@@ -13,13 +13,13 @@ import (
 type mix struct {
 	first, second int // into the candidate's values
 	share         float64
-	// reached is false when no mixture spends the budget: every one spends more
-	// (over) or every one spends less.
+	// reached is false if no mixture spends the budget: all spend more (over), or all
+	// spend less.
 	reached, over bool
 }
 
-// meet returns the mixture of neighbouring points that spends the budget: of
-// several, the one of highest quality. Points are in the order of their values.
+// meet returns the mixture of neighbouring points that spends the budget, the one of
+// highest quality if there are several. Points are in the order of their values.
 func meet(points []Point, budget float64) mix {
 	best, quality := mix{}, math.Inf(-1)
 	for i := range len(points) - 1 {
@@ -43,7 +43,7 @@ func meet(points []Point, budget float64) mix {
 	return bestBelow(points, budget) // no mixture spends exactly the budget
 }
 
-// bestBelow returns the best point that spends no more than the budget, or else the cheapest.
+// bestBelow returns the best point that spends no more than the budget or, if there is none, the cheapest.
 func bestBelow(points []Point, budget float64) mix {
 	chosen := -1
 	for i, p := range points {
@@ -66,8 +66,8 @@ func bestBelow(points []Point, budget float64) mix {
 // rounding is the relative error of sums of costs.
 const rounding = 1e-9
 
-// budgetSpan is the factor below and above the budget in which points count in the choice of a candidate:
-// a single point says little about a curve.
+// budgetSpan is the factor below and above the budget within which points count in the choice of a
+// candidate: a single point says little about a curve.
 const budgetSpan = 1.6
 
 // merit is the value by which candidates are compared: the mean quality at budgets around the given one,
@@ -86,7 +86,7 @@ func merit(t *outcome.Table, points []Point, budget float64) float64 {
 	return sum
 }
 
-// sortPoints returns the points by cost, those of one cost by quality.
+// sortPoints returns the points sorted by cost, then quality.
 func sortPoints(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b Point) int {
@@ -95,8 +95,8 @@ func sortPoints(points []Point) []Point {
 	return sorted
 }
 
-// qualityAt interpolates the points, sorted by cost; below the cheapest its quality
-// counts in proportion to the budget.
+// qualityAt interpolates the points, which are sorted by cost. Below the cheapest
+// point, quality is proportional to the budget.
 func qualityAt(sorted []Point, budget float64) float64 {
 	if first := sorted[0]; budget < first.CostUSD {
 		return first.Quality * budget / first.CostUSD
@@ -114,9 +114,8 @@ func qualityAt(sorted []Point, budget float64) float64 {
 	return sorted[len(sorted)-1].Quality
 }
 
-// chooseBest returns the candidate of greatest merit on the points that pointsOf gives.
-// The estimators' own deviations stand unless another candidate is better by more
-// than chance.
+// chooseBest returns the candidate of greatest merit on the points that pointsOf returns.
+// The default candidate wins unless another is better by more than chance.
 func chooseBest(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
 	var chosen *candidate
 	top := math.Inf(-1)
@@ -132,6 +131,6 @@ func chooseBest(t *outcome.Table, candidates []*candidate, budget float64, point
 	return chosen
 }
 
-// chance over the root of the number of queries is about the standard error of the
-// difference in merit of two candidates, whose decisions differ on few queries.
+// chance divided by the root of the number of queries is about the standard error of
+// the difference in merit of two candidates, whose decisions differ on few queries.
 const chance = 0.05

@@ -12,16 +12,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// errDrawn means that a promise of quality was requested for outcomes of which some had to be drawn.
+// errDrawn means that a promise of quality was requested although some outcomes had to be drawn.
 var errDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
 
-// fillTable returns a table of outcomes met in use in which those of models that were not asked are drawn
-// at random, and how many were. Which model was asked depends on its estimate, so that the outcomes
-// met are a biased sample. Estimators fitted to them estimate the missing ones, given the outcomes of
-// the same query; their error is measured for each model on the calls that were made by chance, each
-// weighted by the odds against it; and the missing ones are drawn from the corrected estimates. So
-// the mean quality and cost of every model are unbiased, whatever the estimators' errors (the augmented
-// inverse-propensity estimator of Robins, Rotnitzky and Zhao, 1994).
+// fillTable returns a table of outcomes recorded in use, in which the outcomes of models that were not
+// called are drawn at random, and the number drawn. Whether a model was called depends on its estimate,
+// so the recorded outcomes are a biased sample. Estimators fitted to them estimate the missing ones from
+// the outcomes of the same query; their error is measured for each model on the calls made at random,
+// each weighted by the odds against it; and the missing outcomes are drawn from the corrected estimates.
+// The mean quality and cost of every model are then unbiased, whatever the estimators' errors (the
+// augmented inverse-propensity estimator of Robins, Rotnitzky and Zhao, 1994).
 func fillTable(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
 	fitted, err := estimate.Fit(t, o)
 	if err != nil {
@@ -58,14 +58,14 @@ func copyTable(t *outcome.Table) *outcome.Table {
 type filler struct {
 	met, full *outcome.Table
 	replay    *estimate.Replay
-	// quality is what the missing outcomes of a model come to on average, and paid what they
-	// cost; NaN is what is believed.
+	// quality and paid are the mean quality and cost of a model's missing outcomes; NaN means those
+	// of the estimates.
 	quality, paid []float64
 	beliefs       []cascade.Belief
 	costs         []float64
 }
 
-// strategicModels returns the models that were asked about a query other than by chance.
+// strategicModels returns the models that the strategy chose on a query, not chance.
 func (f *filler) strategicModels(q int) []int {
 	var ran []int
 	for m, v := range f.met.Quality[q] {
@@ -76,16 +76,16 @@ func (f *filler) strategicModels(q int) []int {
 	return ran
 }
 
-// seldomLeftOut is the share of missing queries up to which a model's estimates are used uncorrected, if it
-// was never asked by chance.
+// seldomLeftOut is the share of missing queries up to which a model's estimates are used uncorrected if it
+// was never called at random.
 const seldomLeftOut = 0.1
 
-// ErrLeftOut is the ErrTooFew of outcomes that a strategy left out for what it believed.
+// ErrLeftOut is an ErrTooFew: too many outcomes are missing because a strategy chose not to call a model.
 var ErrLeftOut = fmt.Errorf("%w", ErrTooFew)
 
-// fairSample returns the outcomes of a table that are a fair sample: all if little is missing, else the
-// queries on which every model was asked whatever its estimate, as a collection does. Other queries
-// with every model are those on which a strategy was in doubt.
+// fairSample returns the outcomes of a table that are an unbiased sample: all if few are missing, else the
+// queries on which every model was called regardless of its estimate, as in a collection. Other queries
+// with outcomes of every model are those on which a strategy was in doubt.
 func fairSample(t *outcome.Table) (*outcome.Table, error) {
 	err := checkLeftOut(t)
 	if err == nil {
@@ -119,8 +119,8 @@ func checkLeftOut(t *outcome.Table) error {
 	return nil
 }
 
-// correct measures the errors of the estimates of models that the strategy left out, and so what
-// their missing outcomes amount to.
+// correct measures the errors of the estimates of models that the strategy left out, and sets the mean
+// quality and cost of their missing outcomes accordingly.
 func (f *filler) correct() error {
 	n := len(f.met.Models)
 	believed, unpriced := make([][]float64, n), make([][]float64, n)
@@ -174,7 +174,7 @@ func (f *filler) correct() error {
 	return nil
 }
 
-// clampShare keeps odds finite.
+// clampShare clamps a probability so that its odds are finite.
 func clampShare(p float64) float64 { return min(max(p, 1e-3), 1-1e-3) }
 
 func shiftLogit(p, by float64) float64 {
@@ -198,8 +198,8 @@ func shiftTo(p []float64, mean float64) float64 {
 	return (low + high) / 2
 }
 
-// draw fills in what is missing of a model, given what was met and drawn of the others:
-// what one is drawn as tells of the next. It returns how many were missing.
+// draw fills in the missing outcomes of model m, given the recorded and drawn outcomes of the
+// others, since outcomes on one query are dependent. It returns how many were missing.
 func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
 	var missing, unpriced []int
 	var means []float64
@@ -222,7 +222,7 @@ func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
 	if want := f.paid[m] * float64(len(unpriced)); costs > 0 && !math.IsNaN(want) {
 		factor = want / costs
 	}
-	// Systematic sampling: as many are right as are expected, to within one.
+	// Systematic sampling: the number of right answers is the expected one, to within one.
 	right := rng.Float64()
 	for _, i := range rng.Perm(len(missing)) {
 		before := math.Floor(right)
@@ -235,7 +235,7 @@ func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
 	return len(missing)
 }
 
-// knownModels returns the models of which a query has an outcome, met or drawn.
+// knownModels returns the models that have an outcome on a query, recorded or drawn.
 func (f *filler) knownModels(q int) (ran []int) {
 	for m, v := range f.full.Quality[q] {
 		if !math.IsNaN(v) {

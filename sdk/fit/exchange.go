@@ -8,11 +8,11 @@ import (
 
 // breakChance bounds the probability that n values are as good as these while the mean of m further ones
 // is below a floor, if all n + m are exchangeable: an exact test against the best m values that break
-// the promise. The values lie between low and 1; nothing else is assumed of them.
+// the promise. The values lie between low and 1; nothing else is assumed about them.
 //
 // With qualities of 0 and 1 it is the tail of a hypergeometric distribution (Fisher's
-// exact test). For others the m are the given values, repeated, of which as many are
-// set to low as it takes, and the tail is counted over seeded random deals.
+// exact test). Otherwise the m values are the given ones repeated, with as many set to
+// low as it takes, and the tail is counted over seeded random permutations.
 func breakChance(values []float64, low, floor float64, m int) float64 {
 	n := len(values)
 	if n == 0 || m <= 0 {
@@ -59,7 +59,7 @@ func logChoose(n, k int) float64 {
 }
 
 // valuesBelow returns m values like the given ones whose mean lies just below the floor, or nil if the
-// given ones do already.
+// mean of the given ones already does.
 func valuesBelow(values []float64, low, floor float64, m int) []float64 {
 	out := make([]float64, m)
 	order := rand.New(rand.NewPCG(1, uint64(m))).Perm(m)
@@ -82,8 +82,8 @@ func valuesBelow(values []float64, low, floor float64, m int) []float64 {
 	return out
 }
 
-// deals is the number of random deals by which a tail is counted if the normal approximation does not
-// decide.
+// deals is the number of random permutations over which a tail is counted if the normal approximation is
+// not clear enough.
 const deals = 2000
 
 // dealtTail returns the probability that n of all values, drawn at random, sum to at least sum.

@@ -18,50 +18,50 @@ import (
 )
 
 // Options say what to fit. The zero value fits an index strategy for quality at any
-// cost, with estimators chosen by what the table holds.
+// cost, with estimators chosen by the contents of the table.
 type Options struct {
 	// Strategy is one of [cascade.Names]; "" is index.
 	Strategy string
-	// Params are the parameters that are given and not fitted: Order, MaxDepth,
-	// Answer, and NodeLimit. Order indexes the table's models.
+	// Params are the parameters that are not fitted: Order, MaxDepth, Answer and
+	// NodeLimit. Order has indexes of the table's models.
 	Params cascade.Params
 	// BudgetUSD is the largest mean cost of a query; 0 is no budget.
 	BudgetUSD float64
-	// Floor is the least quality of the strategy, which then is the cheapest that
-	// keeps it; nil with a budget.
+	// Floor is the quality to keep at the lowest cost, instead of a budget; nil means none.
 	Floor *Floor
-	// MaxWrong is how many of the answers that are served as good may be wrong; 0
+	// MaxWrong is the largest share of wrong answers among those served as good; 0
 	// makes no such promise.
 	MaxWrong float64
-	// Confidence is that of Floor and MaxWrong; 0 is 0.95.
+	// Confidence is that of Floor and MaxWrong; 0 means 0.95.
 	Confidence float64
 	// Models are the candidates with their prices, which the profile records; nil
-	// is the table's models, prices unknown.
+	// means the table's models with unknown prices.
 	Models []sdk.Model
-	// OnlyJudge are models that judge and are no candidates, which the profile records.
+	// OnlyJudge are models that judge but are not candidates, which the profile records.
 	OnlyJudge []string
-	// Estimate says which estimators.
+	// Estimate selects the estimators.
 	Estimate estimate.Options
-	// VerdictsErr says that the judges in Estimate.JudgeOrder err, and that a table without a
-	// column of their verdicts has these for its qualities: at the rates of Estimate.Judges, or at such as
-	// are learned from the verdicts on all answers to a query and what came to be known later.
+	// VerdictsErr says that the judges in Estimate.JudgeOrder are fallible, and that the qualities of
+	// a table without a column of verdicts are their verdicts. Their error rates are those of
+	// Estimate.Judges, or are learned from the verdicts on all answers to a query and from truths that
+	// became known later.
 	VerdictsErr bool
-	// Folds is the number of folds; 0 is 5.
+	// Folds is the number of folds; 0 means 5.
 	Folds int
-	// Seed decides folds.
+	// Seed determines the folds and all random draws.
 	Seed uint64
-	// Progress, when not nil, is told what is being done.
+	// Progress, when not nil, is called with a description of each stage.
 	Progress func(stage string)
 }
 
-// minQueries is the smallest table that can be split into folds to any purpose.
+// minQueries is the smallest table that is worth splitting into folds.
 const minQueries = 20
 
 // ErrTooFew means that the table has too few complete queries to fit anything.
 var ErrTooFew = errors.New("too few outcomes to fit")
 
-// weighLabels returns a table whose labels are agreement with a reference model with those of
-// [estimate.Consensus], and tells the models how often they are right by these.
+// weighLabels replaces labels that are agreement with a reference model by those of [estimate.Consensus],
+// and sets Right of the models to the mean of the new ones.
 func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
 	weighed, err := estimate.Consensus(t)
 	if err != nil || weighed.Labels == t.Labels {
@@ -73,12 +73,11 @@ func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
 	return weighed, nil
 }
 
-// Fit fits estimators and a strategy to a table. Queries on which an outcome of some
-// model is missing teach the estimators, and only complete ones the strategy.
+// Fit fits estimators and a strategy to a table. The estimators are fitted to all
+// queries, and the strategy only to those with outcomes of all models.
 //
-// Estimates that the strategy is fitted on come from estimators that have not seen
-// the query (folds), and the check of the budget from choices that have not seen it
-// either. The estimator of the profile is fitted to all queries.
+// The strategy is fitted on out-of-fold estimates, and the budget is checked with
+// choices made on other folds. The estimator of the profile is fitted to all queries.
 func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err := o.check(ctx, t); err != nil {
 		return nil, err
@@ -165,12 +164,12 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	aside.Wait()
 	p.Calibration = calibration
 	if isAssumed {
-		p.Estimator.Judges = nil // nothing was learned of them: use goes by the policy's, as this fit did
+		p.Estimator.Judges = nil // no rates were learned: routers use the policy's, as this fit did
 	}
 	return p, nil
 }
 
-// check completes and validates the options.
+// check fills in defaults and validates the options.
 func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	o.Strategy, o.Folds = cmp.Or(o.Strategy, cascade.NameIndex), cmp.Or(o.Folds, 5)
 	if o.Progress == nil {
@@ -190,8 +189,8 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	return ctx.Err()
 }
 
-// useVerdicts treats the qualities of a table as verdicts that may err, if the options say so, and reports
-// whether their error rates are assumed, not learned.
+// useVerdicts treats the qualities of a table as fallible verdicts if the options say so, and reports
+// whether their error rates are assumed rather than learned.
 func (o *Options) useVerdicts(met, t *outcome.Table, data *Data) (_ *outcome.Table, isAssumed bool) {
 	if len(t.Verdicts) > 0 || !o.VerdictsErr {
 		return t, false
@@ -206,7 +205,7 @@ func (o *Options) useVerdicts(met, t *outcome.Table, data *Data) (_ *outcome.Tab
 	return t, !learned
 }
 
-// checkJudges refuses error rates that would be refused in use.
+// checkJudges rejects error rates that a router would reject.
 func checkJudges(e *estimate.Estimator) error {
 	for _, judge := range slices.Sorted(maps.Keys(e.Judges)) {
 		if err := e.Judges[judge].Validate(); err != nil {
@@ -216,7 +215,7 @@ func checkJudges(e *estimate.Estimator) error {
 	return nil
 }
 
-// checkOutcomes refuses tables with too few outcomes or costs.
+// checkOutcomes rejects tables with too few outcomes or costs.
 func checkOutcomes(t, complete *outcome.Table) error {
 	if t.CostUSD == nil {
 		return fmt.Errorf("%w: none has a cost in US dollars (cost_usd)", ErrTooFew)
@@ -247,7 +246,8 @@ func (f *fitter) meet(complete *outcome.Table, known *estimate.Replay) (err erro
 	return f.meetBudget()
 }
 
-// fill returns a table of outcomes met in use with the missing ones drawn; others are returned unchanged.
+// fill returns a table of outcomes recorded in use with the missing ones drawn at random, and the number
+// drawn. Other tables are returned unchanged.
 func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err error) {
 	if t.Propensity == nil || t.CostUSD == nil {
 		return t, 0, nil
@@ -291,7 +291,7 @@ func (o *Options) checkPromises(t *outcome.Table) error {
 	return o.Floor.validate(t)
 }
 
-// candidatesFor returns the models that go into the profile, in the table's order.
+// candidatesFor returns the models of the profile in the table's order.
 func candidatesFor(t *outcome.Table, models []sdk.Model) ([]Model, error) {
 	out := make([]Model, len(t.Models))
 	for i, name := range t.Models {

@@ -10,17 +10,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Floor is the least quality that a strategy must keep on queries not seen: a mean
-// quality, or that of a model less a margin.
+// Floor is the least quality that a strategy must keep on unseen queries: a mean
+// quality, or the mean quality of a model less a margin.
 type Floor struct {
 	// MinQuality is the least mean quality; 0 with AsGoodAs.
 	MinQuality float64 `json:"min_quality,omitempty"`
-	// AsGoodAs is a model, by name, and Margin by how much less quality will do.
+	// AsGoodAs names a model, and Margin is by how much its quality may be missed.
 	AsGoodAs string  `json:"as_good_as,omitempty"`
 	Margin   float64 `json:"margin,omitempty"`
 }
 
-// String says what is promised.
+// String describes the promise.
 func (f *Floor) String() string {
 	if f.AsGoodAs != "" {
 		return fmt.Sprintf("as good as %s to within %.2f points", f.AsGoodAs, 100*f.Margin)
@@ -46,29 +46,29 @@ func (f *Floor) validate(t *outcome.Table) error {
 type FloorPromise struct {
 	Floor
 	// Confidence is the probability with which the mean quality of as many new queries
-	// as were fitted to keeps the floor, if they come from where those came from.
+	// as were fitted keeps the floor, if they come from the same distribution.
 	Confidence float64 `json:"confidence"`
-	// Quality is the mean quality on queries not seen, less that of the model AsGoodAs
-	// if there is one.
+	// Quality is the mean quality on unseen queries, less that of the model AsGoodAs if
+	// there is one.
 	Quality float64 `json:"quality"`
-	// Chance bounds the probability to have seen so much of a strategy that breaks
-	// the floor.
+	// Chance bounds the probability of such good results from a strategy that breaks
+	// the floor (the p-value).
 	Chance float64 `json:"chance"`
 }
 
-// FloorError says that a floor cannot be promised, and what is missing.
+// FloorError says that a floor cannot be promised, and what it would take.
 type FloorError struct {
 	Floor      Floor
 	Confidence float64
-	// Quality is what the dearest strategies reach on queries not seen, and Promised
-	// the highest floor that these outcomes allow to promise, both like Kept.Quality.
+	// Quality is the quality of the most expensive setting on unseen queries, and Promised
+	// the highest floor that these outcomes allow to promise; see FloorPromise.Quality.
 	Quality, Promised float64
-	// Queries is about how many outcomes it takes if qualities stay as they are; 0
-	// when Quality lies below the floor, so that no number will do.
+	// Queries is about how many outcomes it would take if qualities stay the same. It is
+	// 0 if Quality is below the floor, so that no number suffices.
 	Queries int
 }
 
-// Error says what is missing.
+// Error says how far the floor is missed and how many outcomes it would take.
 func (e *FloorError) Error() string {
 	what, unit := "a mean quality of", 100.0
 	if e.Floor.AsGoodAs != "" {
@@ -91,7 +91,7 @@ const floorValues = 60
 // floorTest tests whether a floor is kept.
 type floorTest struct {
 	floor Floor
-	// against has the qualities of the model AsGoodAs, nil without one.
+	// against has the qualities of the model AsGoodAs; nil if there is none.
 	against    []float64
 	low, least float64
 }
@@ -127,10 +127,10 @@ func untunedCandidate(list []*candidate, fixed *cascade.Params) *candidate {
 	return last
 }
 
-// meetFloor takes the cheapest operating point that keeps the floor. Points are tested from the dearest
-// on until one fails, so that the error probability is that of one test (fixed-sequence testing, as in
-// learn-then-test). The sequence must be fixed before any outcome is seen, which is why it is that of
-// one untuned candidate.
+// meetFloor takes the cheapest operating point that keeps the floor. Points are tested from the most
+// expensive on until one fails, so that the error probability is that of one test (fixed-sequence testing,
+// as in learn-then-test). The sequence must be fixed before any outcome is seen, which is why it is that
+// of one untuned candidate.
 func (f *fitter) meetFloor(c *candidate) error {
 	o := &f.options
 	values := startValues(o.Strategy, f.stage.table, floorValues)
@@ -164,7 +164,7 @@ func (f *fitter) meetFloor(c *candidate) error {
 	return f.settle([]float64{value}, 1)
 }
 
-// missing returns what is missing for the promise, by the dearest point.
+// missing returns what the promise would take, according to the most expensive point.
 func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError {
 	best := t.values(dearest)
 	n := len(best)

@@ -12,40 +12,39 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// HeldOut is the result of the fit on queries that it had not seen: every fold is run with what was
-// chosen on the others.
+// HeldOut is the result of the fit on unseen queries: each fold is replayed with what was chosen on the
+// others.
 type HeldOut struct {
 	CostUSD float64 `json:"cost_usd"`
-	// CostStdError is the standard error of CostUSD: how far the mean cost of as
-	// many other queries would lie.
+	// CostStdError is the standard error of CostUSD.
 	CostStdError float64 `json:"cost_std_error"`
 	Quality      float64 `json:"quality"`
-	// Held says that CostUSD is within Tolerance of the budget, or below it when
-	// the budget cannot be spent.
+	// Held says that CostUSD is within Tolerance of the budget, or no more than that
+	// above it if the budget cannot be spent.
 	Held bool `json:"held"`
 	// Confidence is the probability that the mean cost of as many new queries stays
-	// within Tolerance of the budget, or below that when it cannot be spent. Where
-	// costs vary much from query to query it is small, whatever is fitted.
+	// within Tolerance of the budget, or no more than that above it if the budget
+	// cannot be spent. It is low if costs vary widely between queries, whatever is fitted.
 	Confidence float64 `json:"confidence"`
-	// Paced is the same probability when a [Pacer] holds the budget, as a router
-	// does: one lambda for all queries does not know what they will cost.
+	// Paced is the same probability if a [Pacer] holds the budget, as in a router: a
+	// single lambda cannot react to what queries cost.
 	Paced float64 `json:"paced"`
 	// Promise says what it takes for the budget to hold with a probability of at
 	// least 0.9.
 	Promise Promise `json:"promise"`
-	// From is the number of new queries from which on Promise would be PromiseAlways;
-	// 0 when these outcomes are too few to promise that for any number.
+	// From is the number of new queries from which Promise would be PromiseAlways; 0
+	// if these outcomes are too few to promise that for any number.
 	From int `json:"from,omitempty"`
 }
 
-// Tolerance is by how much of the budget the mean cost may differ from it, and Level
-// the probability of that from which a fit promises it.
+// Tolerance is the relative difference from the budget within which a mean cost holds
+// it, and level the probability from which a fit promises that.
 const (
 	Tolerance = 0.05
 	level     = 0.9
 )
 
-// Promise is what a fit promises of its budget over as many new queries as it has seen.
+// Promise is what a fit promises about its budget over as many new queries as it has seen.
 type Promise string
 
 // The promises.
@@ -58,8 +57,8 @@ const (
 	PromiseNone Promise = "none"
 )
 
-// promise fills in what can be promised: low is the least mean cost that counts as
-// holding a budget of up to high.
+// promise sets Confidence, Promise and From: mean costs from low to high count as
+// holding the budget.
 func (h *HeldOut) promise(low, high float64, queries int) {
 	h.Confidence = holdChance(low, high, *h)
 	switch {
@@ -73,12 +72,12 @@ func (h *HeldOut) promise(low, high float64, queries int) {
 	h.From = fromQueries(low, high, *h, queries)
 }
 
-// fromQueries returns the least number of new queries whose mean cost lies between two amounts with
-// probability level, after a fit to so many.
+// fromQueries returns the least number of new queries whose mean cost lies between low and high with
+// probability level, after a fit to the given number of queries, or 0.
 func fromQueries(low, high float64, h HeldOut, queries int) int {
 	holds := func(n float64) bool {
-		// The mean is known to CostStdError, and theirs varies by as much times the
-		// root of queries/n.
+		// The fitted mean has the standard error CostStdError, and the mean of n new
+		// queries that times the root of queries/n.
 		dev := h.CostStdError * math.Sqrt(1+float64(queries)/n)
 		return normalBetween(low, high, h.CostUSD, dev) >= level
 	}
@@ -101,8 +100,8 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 const paceTrials = 200
 
 // heldByPacing returns the share of simulated streams of queries whose mean cost a pacer holds within the
-// tolerance. The pacer knows the costs of the recorded queries. These are one draw from the world and
-// a stream is another, so that streams are drawn from a draw of the recorded queries.
+// tolerance. The pacer knows the costs of the recorded queries. Those are one sample of the population and
+// a stream is another, so streams are drawn from a bootstrap sample of the recorded queries.
 func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint64) (float64, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x9ace))
 	all := make([]int, queries)
@@ -135,8 +134,8 @@ func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint
 	return float64(held.Load()) / paceTrials, nil
 }
 
-// spentByPacing returns what a stream of queries costs with a pacer that knows the operating points' costs
-// on others.
+// spentByPacing returns the cost of a stream of queries under a pacer that knows the operating points' costs
+// on the rows in known.
 func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64, seed uint64) (spent float64, err error) {
 	points := frontier(c.pointsOn(known))
 	place := make([]int, len(points))
@@ -158,7 +157,7 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 	return spent, nil
 }
 
-// holdOut returns cost and quality at the budget on queries that the choice has not seen.
+// holdOut returns the cost and quality at the budget on unseen queries.
 func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*HeldOut, error) {
 	o := &f.options
 	h := heldOut(t, list, o.BudgetUSD, t.Folds(o.Folds, o.Seed+1), o.Folds)
@@ -216,7 +215,7 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 }
 
 // holdChance returns the probability that the mean cost of as many new queries lies between two amounts:
-// this mean and theirs both vary by the standard error.
+// both this mean and theirs have the standard error.
 func holdChance(low, high float64, h HeldOut) float64 {
 	return normalBetween(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
 }

@@ -12,7 +12,6 @@ type kinds struct {
 	of    []int // by row
 }
 
-// kindsOf returns the groups of a table's queries.
 func kindsOf(t *outcome.Table) *kinds {
 	k := &kinds{of: make([]int, len(t.Queries))}
 	k.names = slices.Compact(slices.Sorted(slices.Values(t.Groups)))
@@ -29,7 +28,7 @@ func (k *kinds) name(row int) string {
 	return k.names[k.of[row]]
 }
 
-// costs returns the expected cost of each group's queries by their costs on some rows, or nil if groups
+// costs returns the expected cost of a query in each group, from the costs on some rows, or nil if groups
 // do not differ. Group means are shrunk towards the overall mean as far as the variance within groups
 // explains their differences (random effects of an analysis of variance), and then shifted so that the
 // mean over the rows stays the same.

@@ -8,7 +8,7 @@ import (
 )
 
 // Ladder compares a strategy that treats verdicts as evidence with ladders, which treat them as final:
-// models in order of cost, each asked if the judges reject the answer before. Single models count as
+// models in order of cost, each called if the judges reject the answer before. Single models count as
 // ladders too. On each fold the strategy is compared with the mixture of two ladders that was best on
 // the other folds at the strategy's cost.
 type Ladder struct {
@@ -18,19 +18,19 @@ type Ladder struct {
 	// the queries.
 	Gain         float64 `json:"gain"`
 	GainStdError float64 `json:"gain_std_error"`
-	// Priced says that verdicts have a price and are had of every answer. A ladder does not pay
-	// for the last one.
+	// Priced says that verdicts have a price and are requested for every answer. A ladder does
+	// not pay for the last one.
 	Priced bool `json:"priced,omitempty"`
 }
 
-// Behind reports that the strategy is less good by more than two standard errors.
+// Behind reports whether the strategy is worse by more than two standard errors.
 func (l *Ladder) Behind() bool { return l.Gain+2*l.GainStdError < 0 }
 
-// ladderDepth is how many models a ladder has at most.
+// ladderDepth is the maximum number of models in a ladder.
 const ladderDepth = 3
 
-// compareLadders compares the fitted strategy with ladders; nil without judges that err. Costs in judged
-// include those of the verdicts.
+// compareLadders compares the fitted strategy with ladders. It returns nil if there are no fallible judges.
+// Costs in judged include those of the verdicts.
 func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strategy) *Ladder {
 	if len(t.Verdicts) == 0 {
 		return nil
@@ -40,10 +40,9 @@ func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strat
 	return l
 }
 
-// compareWithLadders compares a strategy at a mean cost with ladders.
-// The folds' estimators differ a little, so that at one lambda some folds ask dear models more
-// than others do: those on which estimates came out high elsewhere, and outcomes low. So the
-// strategy spends in every fold what the ladder does.
+// compareWithLadders compares a strategy at a mean cost with ladders. In every fold the strategy
+// spends as much as the ladder: the folds' estimators differ a little, so that at one lambda some
+// folds would call expensive models more often than others do.
 func compareWithLadders(t, judged *outcome.Table, strategy *candidate, usd float64, fold []int, folds int) *Ladder {
 	rungs := orders(cascade.Params{}, t)[0]
 	var ladders []replayRow
@@ -85,7 +84,7 @@ func compareWithLadders(t, judged *outcome.Table, strategy *candidate, usd float
 	return l
 }
 
-// fill sets the qualities of a mixture of two on some rows and returns its mean cost there.
+// fill sets the qualities of the mixture of a and b on some rows and returns its mean cost there.
 func (m mix) fill(a, b *replayRow, rows []int, qualities []float64) (usd float64) {
 	for _, q := range rows {
 		qualities[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
@@ -94,7 +93,8 @@ func (m mix) fill(a, b *replayRow, rows []int, qualities []float64) (usd float64
 	return usd
 }
 
-// climbLadder asks models in order until no judge rejects an answer; the last one's needs no verdict.
+// climbLadder replays a ladder: models run in order until no judge rejects the answer; the last one's
+// needs no verdict.
 func climbLadder(t, judged *outcome.Table, models []int) replayRow {
 	r := newReplayRow(len(t.Queries))
 	for q := range t.Queries {
@@ -123,7 +123,7 @@ func isRejected(t *outcome.Table, query, model int) bool {
 	return false
 }
 
-// hull returns the points that are better than every mixture of two others at the same cost, by cost.
+// hull returns the points that no mixture of two others at the same cost reaches, sorted by cost.
 func hull(points []Point) []Point {
 	var hull []Point
 	for _, p := range frontier(points) {

@@ -10,36 +10,36 @@ import (
 	"sync"
 )
 
-// Pacer holds the mean cost of a stream of queries at a budget. A fitted curve says
-// what each operating point cost on the outcomes that it was fitted to; new queries
-// cost more or less, and the pacer makes up for that as it goes: what was overspent
-// is saved over the queries to come, and what was saved may be spent.
+// Pacer holds the mean cost of a stream of queries at a budget. A fitted curve has the
+// mean cost of each operating point on the outcomes that it was fitted to; new queries
+// cost more or less, and the pacer compensates: overspending is saved over the next
+// queries, and savings may be spent.
 //
-// What a query costs is held against what queries of its group are expected to cost
-// (Point.ByGroup), so that an hour of dear queries is not met by saving on them and an
-// hour of cheap ones not by spending more than they are worth. With n queries that cost
-// S altogether and D due, the next operating point is the one whose mean cost is
+// The cost of a query is compared with the expected cost of queries of its group
+// (Point.ByGroup), so that the pacer neither saves on an hour of expensive queries nor
+// spends on an hour of cheap ones more than they are worth. After n queries with a total
+// cost of S, of which D was due, the next operating point is the one whose mean cost is
 //
 //	(B + (D − S) / H) / r,
 //
 // where B is the budget, H the number of queries over which a difference is made up
-// for, and r the ratio of real to expected cost so far. Due is n·B and what is lent to the
-// mixture of groups so far. That is worth M more than n·B: the sum over queries of B times
-// the cost of their group over the mean cost of all, at the operating point that meets
-// B, less B. A mixture that chance may have drawn, up to two standard deviations, is lent
-// nothing, so that the budget holds on queries in random order; what M is beyond that
-// comes of blocks, and is lent, up to 10·H·B, so that the budget holds over n queries to
-// within about 10·H/n whatever comes.
+// for, and r the ratio of actual to expected cost so far. D is n·B plus a loan to the
+// mixture of groups so far, which is worth M more than n·B: M is the sum over queries of
+// B times the cost of their group divided by the mean cost of all, at the operating point
+// that meets B, less B. A mixture that can be due to chance, up to two standard
+// deviations, gets no loan, so that the budget holds on queries in random order. The rest
+// of M comes from blocks of similar queries, and is lent, up to 10·H·B, so that the budget
+// holds over n queries to within about 10·H/n in any case.
 //
-// That amount is met by a coin between the two operating points next to it, which is how
-// the paper meets a budget between two. Savings are limited to H·B, so that a quiet night
-// does not become a dear morning.
+// That amount is met by a random choice between the two adjacent operating points, as in
+// the paper. Savings are limited to H·B, so that a quiet night is not followed by an
+// expensive morning.
 //
-// Where queries cost far more than expected ([Pacer.Drift]), the curve is no longer that of
-// these models: cheaper operating points would not make up for that, and give worse
-// answers. The pacer then holds the point that the budget was fitted to, and passes the budget.
-// Queries of groups that the curve does not know say nothing of that: they may be others, and
-// the budget is made up for.
+// If queries cost far more than expected ([Pacer.Drift]), the curve no longer describes
+// these models: cheaper operating points would not compensate for that, and would give worse
+// answers. The pacer then keeps the point that the budget was fitted to, and the budget is
+// exceeded. Queries of groups that are not in the curve do not count towards that ratio,
+// but overspending on them is made up for.
 //
 // A Pacer is safe for concurrent use.
 type Pacer struct {
@@ -50,30 +50,30 @@ type Pacer struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 	sums
-	told [5]float64 // the sums that Share has already reported
+	told [5]float64 // the sums at the last Share
 }
 
-// sums are over queries: their number, US dollars spent and expected, the excess of their mixture of
-// groups over the budget, and its squares.
+// sums holds sums over queries: their number, US dollars spent and expected, the excess of their mixture
+// of groups over the budget, and its squares.
 type sums struct{ queries, spent, expected, mixture, squares float64 }
 
 func (s *sums) all() [5]*float64 {
 	return [...]*float64{&s.queries, &s.spent, &s.expected, &s.mixture, &s.squares}
 }
 
-// DefaultPace is over how many queries a difference from the budget is made up for.
+// DefaultPace is the default number of queries over which a difference from the budget is made up for.
 const DefaultPace = 50
 
-// mostLent bounds what is lent to a mixture of groups, in budgets of H queries, and drawnLike is the number
-// of standard deviations up to which a mixture counts as chance.
+// mostLent bounds the loan to a mixture of groups, in budgets of H queries, and drawnLike is the number of
+// standard deviations up to which a mixture counts as chance.
 const (
 	mostLent  = 10
 	drawnLike = 2
 )
 
-// NewPacer returns a pacer that chooses among operating points, budgetUSD for each
-// query; over is how many queries may pass until a difference is made up for. The
-// seed decides the coin.
+// NewPacer returns a pacer that chooses among operating points for a mean cost of
+// budgetUSD per query; over is the number of queries over which a difference is made up
+// for. The seed determines the random choices.
 func NewPacer(points []Point, budgetUSD, over float64, seed uint64) (*Pacer, error) {
 	if !(budgetUSD > 0) || math.IsInf(budgetUSD, 0) || !(over >= 1) || math.IsInf(over, 0) {
 		return nil, fmt.Errorf("pacing %v USD over %v queries: want positive numbers", budgetUSD, over)
@@ -85,7 +85,7 @@ func NewPacer(points []Point, budgetUSD, over float64, seed uint64) (*Pacer, err
 	return &Pacer{points: front, budget: budgetUSD, over: over, rng: rand.New(rand.NewPCG(seed, 0xface))}, nil
 }
 
-// frontier returns the points that are better than every cheaper one, by cost.
+// frontier returns the points that are better than every cheaper one, sorted by cost.
 func frontier(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b Point) int {
@@ -100,7 +100,7 @@ func frontier(points []Point) []Point {
 	return front
 }
 
-// Points returns the operating points among which Next chooses, by cost.
+// Points returns the operating points among which Next chooses, sorted by cost.
 func (p *Pacer) Points() []Point { return p.points }
 
 // Next returns the operating point for the next query, an index into Points.
@@ -119,17 +119,17 @@ func (p *Pacer) Next() int {
 	return i
 }
 
-// lent returns what is lent to the mixture of groups so far.
+// lent returns the loan to the mixture of groups so far, in US dollars.
 func (p *Pacer) lent() float64 {
 	beyond := max(math.Abs(p.mixture)-drawnLike*math.Sqrt(p.squares), 0)
 	return math.Copysign(min(beyond, mostLent*p.over*p.budget), p.mixture)
 }
 
-// driftRatio is the ratio of real to expected cost from which the curve is given up.
+// driftRatio is the ratio of actual to expected cost from which the curve is abandoned.
 const driftRatio = 1.6
 
-// Drift returns the ratio of real to expected cost so far, and whether it is so great that
-// the pacer makes up for nothing any more.
+// Drift returns the ratio of actual to expected cost so far, and whether it is so large that
+// the pacer no longer compensates.
 func (p *Pacer) Drift() (ratio float64, hasDrifted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,14 +137,14 @@ func (p *Pacer) Drift() (ratio float64, hasDrifted bool) {
 	return ratio, ratio >= driftRatio
 }
 
-// ratio returns that of real to expected cost so far, which begins at 1.
+// ratio returns the ratio of actual to expected cost so far, with a prior of 1.
 func (p *Pacer) ratio() float64 {
 	prior := p.over * p.budget
 	return (p.spent + prior) / (p.expected + prior)
 }
 
-// place returns the last point that costs no more than an amount, or the first, and the
-// share in which the next must be mixed in to cost it.
+// place returns the last point that costs no more than usd, or the first, and the share of
+// the next point in a mixture of the two that costs usd.
 func (p *Pacer) place(usd float64) (at int, share float64) {
 	i, _ := slices.BinarySearchFunc(p.points, usd, func(q Point, x float64) int { return cmp.Compare(q.CostUSD, x) })
 	switch {
@@ -157,8 +157,8 @@ func (p *Pacer) place(usd float64) (at int, share float64) {
 	return i - 1, (usd - low) / (high - low)
 }
 
-// Spent tells the pacer what a query of a group cost at the operating point that Next
-// gave for it. The group is that of [sdk.Query], "" where it is not known.
+// Spent records what a query cost at the operating point that Next returned for it. group
+// is that of [sdk.Query], "" if unknown.
 func (p *Pacer) Spent(group string, point int, usd float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,10 +185,10 @@ func (p *Pacer) Spent(group string, point int, usd float64) {
 	p.expected += expected
 }
 
-// Share joins the pacer with others of the same budget, in other processes: add is given
-// what was counted here since the last time (queries, US dollars spent and expected, and
-// the two sums over their mixture of groups) and returns the sums of all. When it fails,
-// the same is given the next time.
+// Share synchronises the pacer with others of the same budget in other processes: add is called
+// with what was counted here since the last time (queries, US dollars spent and expected, and
+// the two sums over their mixture of groups) and returns the sums of all pacers. If it fails,
+// the same amounts are passed again the next time.
 func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	var delta [5]float64
 	p.mu.Lock()
@@ -205,7 +205,7 @@ func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	defer p.mu.Unlock()
 	then := now.all()
 	for i, sum := range p.all() {
-		*sum += all[i] - *then[i] // what was counted meanwhile is reported the next time
+		*sum += all[i] - *then[i] // what was counted meanwhile is passed the next time
 	}
 	p.told = all
 	return nil

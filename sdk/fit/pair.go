@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// pairShare is the least share of steps on which a pair's cascade must give the reference's answer: on
-	// recorded calls (BFCL) such pairs are right at least as often as the reference.
+	// pairShare is the least share of steps on which a pair's cascade must give the reference's answer. On
+	// recorded calls (BFCL), such pairs are right at least as often as the reference.
 	pairShare = 0.93
 	// agreeThreshold is the estimate from which an agreement is accepted.
 	agreeThreshold = 0.9
 )
 
-// Pair fits a cascade to steps whose only labels are the answers of a reference model: two cheap models
-// are asked, and if their answers differ the reference. It takes the cheapest pair whose cascade gives
-// the reference's answer on 93 % of the steps. The estimates are those of agreement in general
-// ([estimate.OfPriors]), so that a hundred steps are enough; such labels do not say how good the
-// answers are.
+// Pair fits a cascade to steps whose only labels are the answers of a reference model: it calls two cheap
+// models and, if their answers differ, the reference. It takes the cheapest pair whose cascade gives the
+// reference's answer on 93 % of the steps. The estimates are general ones for agreement
+// ([estimate.OfPriors]), so a hundred steps are enough; such labels do not say how good the answers are.
 func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err := o.check(ctx, t); err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
 	o.Estimate.Seed = o.Seed
-	o.Estimate.Quality = estimate.KindMean // only its costs are taken
+	o.Estimate.Quality = estimate.KindMean // only the cost estimator is used
 	fitted, err := estimate.Fit(t, o.Estimate)
 	if err != nil {
 		return nil, err
@@ -97,8 +96,8 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}, nil
 }
 
-// pairCascades returns the cascades of two models before the reference, the cheaper one
-// first, of those that are cheaper than it.
+// pairCascades returns the cascades of two models that are cheaper than the reference, the
+// cheapest first, before the reference.
 func pairCascades(costs []float64, reference int) (params []cascade.Params, strategies []cascade.Strategy, err error) {
 	for a := range costs {
 		for b := range costs {
@@ -116,15 +115,15 @@ func pairCascades(costs []float64, reference int) (params []cascade.Params, stra
 	return params, strategies, nil
 }
 
-// PairError says that no pair stands in for the reference model.
+// PairError says that no pair can replace the reference model.
 type PairError struct {
 	Reference    string
 	Pairs, Steps int
-	// Share is on how much of the steps the best pair's cascade gives the reference's answer.
+	// Share is the share of steps on which the best pair's cascade gives the reference's answer.
 	Share float64
 }
 
-// Error says what is missing.
+// Error says how close the best pair comes.
 func (e *PairError) Error() string {
 	if e.Pairs == 0 {
 		return fmt.Sprintf("no two models are cheaper than %s: add cheap ones of different makers", e.Reference)

@@ -9,14 +9,14 @@ import (
 
 // Point is one operating point of a strategy: means over the queries.
 type Point struct {
-	// Value is the lambda or, of a threshold strategy, the threshold.
+	// Value is the lambda or, for a threshold strategy, the threshold.
 	Value   float64 `json:"value"`
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
 	// Steps is the mean number of models run.
 	Steps float64 `json:"steps"`
-	// ByGroup is what queries of a group are expected to cost, in US dollars, where groups
-	// are known to differ.
+	// ByGroup is the expected cost of a query by group, in US dollars; nil if groups do not
+	// differ.
 	ByGroup map[string]float64 `json:"by_group,omitempty"`
 }
 
@@ -28,13 +28,13 @@ func (p *Point) costOf(group string) float64 {
 	return p.CostUSD
 }
 
-// replayRow is the result of one strategy on every row.
+// replayRow holds the results of one strategy on every row.
 type replayRow struct {
 	cost, quality []float64
 	steps         []float64 // the number of models run
 	estimate      []float64 // of the answer
 	path          []path
-	// unseen is the ratio of the cost on queries not seen to that recorded.
+	// unseen is the ratio of the cost on unseen queries to the recorded one.
 	unseen float64
 }
 
@@ -46,7 +46,7 @@ func newReplayRow(rows int) replayRow {
 	}
 }
 
-// copyFrom copies a row's result at another value.
+// copyFrom copies the result in one place from the results at another value.
 func (r *replayRow) copyFrom(place int, as *replayRow) {
 	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
 	r.estimate[place] = as.estimate[place]
@@ -56,7 +56,7 @@ func (r *replayRow) point(value float64) Point {
 	return Point{Value: value, CostUSD: r.unseen * average(r.cost), Quality: average(r.quality), Steps: average(r.steps)}
 }
 
-// pointOn is point on some of the rows only.
+// pointOn is like point, on the given rows only.
 func (r *replayRow) pointOn(value float64, rows []int) Point {
 	p := Point{Value: value}
 	n := float64(len(rows))
@@ -68,7 +68,7 @@ func (r *replayRow) pointOn(value float64, rows []int) Point {
 	return p
 }
 
-// costsOf returns what queries of each group are expected to cost; see kinds.costs.
+// costsOf returns the expected cost of a query in each group; see kinds.costs.
 func (r *replayRow) costsOf(k *kinds, rows []int) map[string]float64 {
 	costs := k.costs(r.cost, rows)
 	for group := range costs {
@@ -86,8 +86,8 @@ func average(x []float64) float64 {
 }
 
 // area returns the area under the points, sorted by cost and joined by straight lines, from the cheapest
-// to the dearest single model, divided by that range: the AUC of design.md. It serves to choose
-// among parameters; package eval reports.
+// to the most expensive single model, divided by that range (AUC). It serves to choose among parameters;
+// for reports see package eval.
 func area(t *outcome.Table, points []Point) float64 {
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	low, high := slices.Min(costs), slices.Max(costs)

@@ -17,29 +17,28 @@ import (
 // version is the version of the profile's format that this package writes and reads.
 const version = 1
 
-// Profile is the result of a fit: a strategy with its numbers, the estimators, a description of the data,
-// and the expected results. It is read only.
+// Profile is the result of a fit: a strategy with its parameters, the estimators, a description of the
+// data, and the expected results. It must not be modified.
 type Profile struct {
 	Version int     `json:"version"`
 	Data    Data    `json:"data"`
 	Models  []Model `json:"models"`
-	// OnlyJudge names models of the policy that judge and answer nothing: with this profile they are
-	// no candidates.
+	// OnlyJudge names models of the policy that only judge: with this profile they are not candidates.
 	OnlyJudge []string        `json:"only_judge,omitempty"`
 	Strategy  cascade.Setting `json:"strategy"`
 	Budget    Budget          `json:"budget"`
-	// Expectation is what the strategy does on the validation rows.
+	// Expected is the result of the strategy on the validation rows.
 	Expected Expectation `json:"expected"`
 	// HeldOut is nil without a budget.
 	HeldOut *HeldOut `json:"held_out,omitempty"`
-	// Ladder is nil where no judge errs.
+	// Ladder is nil without fallible judges.
 	Ladder *Ladder `json:"ladder,omitempty"`
-	// FloorPromise is nil without a floor, and Served without a share of wrong answers to hold.
+	// Kept is nil without a floor, and Served without a promise on wrong answers.
 	Kept   *FloorPromise  `json:"kept,omitempty"`
 	Served *ServedPromise `json:"served,omitempty"`
-	// Calibration is nil where nothing is known of the truth but what verdicts that err tell.
+	// Calibration is nil if the truth is known only through fallible verdicts.
 	Calibration *Calibration `json:"calibration,omitempty"`
-	// Offset is how far estimates were off on the strategy's own steps; see [Assess].
+	// Usual is the error of estimates on the strategy's own steps; see [Assess].
 	Usual     []Offset            `json:"usual,omitempty"`
 	Curve     []Point             `json:"curve"`
 	Estimator *estimate.Estimator `json:"estimator"`
@@ -49,34 +48,34 @@ type Profile struct {
 type Data struct {
 	SHA256  string `json:"sha256"`
 	Queries int    `json:"queries"`
-	// Complete is how many queries have outcomes of all models.
+	// Complete is the number of queries with outcomes of all models.
 	Complete int    `json:"complete"`
 	Verified bool   `json:"verified,omitempty"`
 	Folds    int    `json:"folds"`
 	Seed     uint64 `json:"seed"`
-	// Groups are those of the queries; empty where none are known.
+	// Groups are the groups of the queries; empty if none are known.
 	Groups []string `json:"groups,omitempty"`
-	// Drawn is how many outcomes of models that were not asked were drawn from what was
-	// believed of them, corrected by the propensities of those that were.
+	// Drawn is the number of outcomes of models that were not called that were drawn from their
+	// estimates, corrected by the propensities of the calls made.
 	Drawn int `json:"drawn,omitempty"`
-	// Labels says what the qualities are that were fitted to, where they are neither the
-	// truth nor verdicts; see [outcome.Table].
+	// Labels says what the fitted qualities are if they are neither the truth nor verdicts; see
+	// [outcome.Table].
 	Labels string `json:"labels,omitempty"`
-	// Assumed is how often judges were taken to err of whose errors the outcomes show nothing.
+	// Assumed holds the error rates assumed for judges whose errors the outcomes do not show.
 	Assumed map[string]cascade.Rates `json:"assumed_rates,omitempty"`
-	// Inferred is how many qualities are what verdicts that err tell of the truth, and Truths of how
-	// many answers beside them it came to be known later.
+	// Inferred is the number of qualities inferred from fallible verdicts, and Truths the number of
+	// other answers whose truth became known later.
 	Inferred int `json:"inferred,omitempty"`
 	Truths   int `json:"truths,omitempty"`
 }
 
-// Model is a candidate of the profile; Price is nil when it was not known.
+// Model is a candidate of the profile; Price is nil if unknown.
 type Model struct {
 	Name  string     `json:"name"`
 	Price *sdk.Price `json:"price,omitempty"`
-	// Right is how often its answers are right as the agreement of all models tells, where
-	// nothing else does ([estimate.Consensus]): a report, within some 7 points, that no
-	// operating point is chosen by.
+	// Right is the share of right answers inferred from the agreement of all models, if the
+	// labels are those of a reference model ([estimate.Consensus]). It is accurate to some 7
+	// points and only reported: no operating point is chosen by it.
 	Right float64 `json:"right,omitempty"`
 }
 
@@ -89,7 +88,7 @@ type Expectation struct {
 
 // Errors to branch on with errors.Is.
 var (
-	// errVersion: the profile's format is not one that this package reads.
+	// errVersion: this package does not read the profile's format.
 	errVersion = errors.New("unknown profile version")
 	// ErrModels: the profile was fitted for other models.
 	ErrModels = errors.New("profile fitted for other models")
@@ -97,8 +96,8 @@ var (
 	errPrices = errors.New("profile fitted at other prices")
 )
 
-// Load reads a profile for the given models, which must be those that it was fitted
-// for, in any order, at the same prices, beside those that only judge. With models nil it is not checked.
+// Load reads a profile for the given models. Apart from those that only judge, these must be
+// the models that it was fitted for, in any order, at the same prices. Nil models are not checked.
 func Load(path string, models []sdk.Model) (*Profile, error) {
 	data, err := readProfile(path)
 	if err != nil {
@@ -162,8 +161,8 @@ func (p *Profile) Names() []string {
 	return names
 }
 
-// check reports all differences between the given models and those that the profile
-// was fitted for. A price that the profile does not know is not compared.
+// check returns an error that lists all differences between the given models and those
+// that the profile was fitted for. Prices missing in the profile are not compared.
 func (p *Profile) check(models []sdk.Model) error {
 	var faults []error
 	for _, m := range models {
@@ -194,7 +193,7 @@ func priceText(p sdk.Price) string {
 	return fmt.Sprintf("%v in, %v out USD per million tokens", p.Input, p.Output)
 }
 
-// NewStrategy returns the fitted strategy over models indexed as in the given names.
+// NewStrategy returns the fitted strategy, with models by their index in the given names.
 func (p *Profile) NewStrategy(models []string) (cascade.Strategy, error) {
 	s, err := p.Strategy.Strategy(models)
 	if errors.Is(err, cascade.ErrUnknownModel) {
@@ -203,7 +202,7 @@ func (p *Profile) NewStrategy(models []string) (cascade.Strategy, error) {
 	return s, err
 }
 
-// Save writes the profile to a file, whole or not at all.
+// Save writes the profile to a file, atomically.
 func (p *Profile) Save(path string) error {
 	data, err := p.bytes()
 	if err != nil {

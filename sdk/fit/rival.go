@@ -12,20 +12,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Rival compares a profile with one fitted anew, on steps that neither was fitted to.
+// Rival compares a profile with a newly fitted one, on steps that neither was fitted to.
 type Rival struct {
-	// Calls are those that were judged.
+	// Calls is the number of judged calls.
 	Calls int `json:"calls"`
-	// Quality is by how much the logarithmic loss of the new one's estimates of quality
-	// is smaller, per call, and Cost the squared error of its logarithms of costs; each
-	// with its standard error.
+	// Quality is by how much the log loss per call of the new profile's quality estimates is
+	// smaller, and Cost by how much the squared error of its log costs is smaller; each with
+	// its standard error.
 	Quality         float64 `json:"quality"`
 	QualityStdError float64 `json:"quality_std_error"`
 	Cost            float64 `json:"cost"`
 	CostStdError    float64 `json:"cost_std_error"`
 }
 
-// Better reports that the new one is better at quality or at cost by more than two
+// Better reports whether the new profile is better at quality or at cost by more than two
 // standard errors, and not worse at the other by as much.
 func (r *Rival) Better() bool {
 	quality, cost := r.Quality-2*r.QualityStdError, r.Cost-2*r.CostStdError
@@ -62,8 +62,8 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 	return r, nil
 }
 
-// lossesOf returns a profile's logarithmic loss on every judged call, and the squared error of its
-// logarithm of cost on every call that was paid for.
+// lossesOf returns a profile's log loss on every judged call, and the squared error of its log cost on
+// every call with a cost.
 func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
 	replay, err := p.replayVerdicts(t)
 	if err != nil {
@@ -106,8 +106,8 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 	return losses, errs, nil
 }
 
-// replayVerdicts replays the profile's estimator on a table of verdicts, which are evidence if its judges
-// err.
+// replayVerdicts replays the profile's estimator on a table of verdicts, which are only evidence if its
+// judges are fallible.
 func (p *Profile) replayVerdicts(t *outcome.Table) (*estimate.Replay, error) {
 	e, own := *p.Estimator, *t
 	if p.Data.Assumed != nil {

@@ -8,29 +8,29 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// ServedPromise is the promise on the other side of a [Floor]: among the answers that are
-// served as good, those with an estimate of at least Estimate, at most MaxWrong are
-// wrong.
+// ServedPromise is a promise about answers with high estimates: of the answers served as
+// good, which are those with an estimate of at least Estimate, at most a share of MaxWrong
+// are wrong.
 type ServedPromise struct {
 	MaxWrong   float64 `json:"max_wrong"`
 	Confidence float64 `json:"confidence"`
-	// Estimate is the least estimate of an answer that is served as good; above 1
-	// when nothing can be promised.
+	// Estimate is the least estimate of an answer that is served as good; it is above
+	// 1 if nothing can be promised.
 	Estimate float64 `json:"estimate"`
-	// Share is how many of the answers are served as good, and Wrong how many of
-	// those were wrong, on queries not seen.
+	// Share is the share of answers served as good, and Wrong the share of those that
+	// were wrong, on unseen queries.
 	Share float64 `json:"share"`
 	Wrong float64 `json:"wrong"`
 }
 
-// Good reports whether an answer with such an estimate is served as good.
+// Good reports whether an answer with that estimate is served as good.
 func (s *ServedPromise) Good(estimate float64) bool { return estimate >= s.Estimate }
 
-// servedStarts are the shares of answers from which the largest share that keeps the promise is searched;
-// they divide the error probability.
+// servedStarts are the shares of answers at which the search for the largest share that keeps the promise
+// starts; they divide the error probability among them.
 var servedStarts = [...]float64{0.1, 0.35, 0.7}
 
-// servedStep is by how much the share grows from test to test.
+// servedStep is the increase of the share from test to test.
 const servedStep = 0.02
 
 // meetServed finds the least estimate of answers that are served as good, for the fitted strategy.
@@ -51,7 +51,7 @@ func (f *fitter) meetServed() error {
 	most := 0
 	for _, start := range servedStarts {
 		for share := start; ; share += servedStep {
-			// All answers of one estimate are served, or none.
+			// Answers with equal estimates are all served, or none.
 			k := min(int(share*float64(n)), n)
 			for k > 0 && k < n && answers[k].estimate == answers[k-1].estimate {
 				k++
@@ -73,7 +73,7 @@ func (f *fitter) meetServed() error {
 	return nil
 }
 
-// answer is an answer to a query not seen.
+// answer is an answer to an unseen query.
 type answer struct{ estimate, quality float64 }
 
 // answers replays the fitted strategy, with ties decided by a seeded coin.

@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// stage is a table with the beliefs about its queries, and the rows to replay.
+// stage is a table with the estimates for its queries, and the rows to replay.
 type stage struct {
 	table  *outcome.Table
 	replay *estimate.Replay
@@ -27,7 +27,7 @@ func newStage(t *outcome.Table, r *estimate.Replay) *stage {
 	return s
 }
 
-// thin returns a stage of n of the rows at equal distances.
+// thin returns a stage with n of the rows, equally spaced.
 func (s *stage) thin(n int) *stage {
 	out := &stage{table: s.table, replay: s.replay, rows: make([]int, n)}
 	for i := range out.rows {
@@ -36,7 +36,7 @@ func (s *stage) thin(n int) *stage {
 	return out
 }
 
-// each calls f for every row, several at a time, with its place among the rows.
+// each calls f concurrently for every row, with its place among the rows.
 func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
 	workers := min(runtime.GOMAXPROCS(0), len(s.rows))
 	group, ctx := errgroup.WithContext(ctx)
@@ -55,8 +55,8 @@ func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
 	return group.Wait()
 }
 
-// play replays every strategy on every row. Ties go to the dearest model if gamma is 0, otherwise to the
-// cheapest.
+// play replays every strategy on every row. Ties go to the most expensive set if gamma is 0, otherwise to
+// the cheapest.
 func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]replayRow, error) {
 	out := make([]replayRow, len(strategies))
 	for i := range out {
@@ -70,11 +70,11 @@ func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]repl
 	return out, err
 }
 
-// extend replays each candidate at further values, all in one pass. A query with the same path at two
-// values has it in between as well, and is not replayed there. With fixed orders a path only grows or
-// shrinks with the value. If a strategy plans sets of models, the sets must be the same too: the worth
-// of a set is linear in lambda, so that the best at two lambdas is the best in between. For an index it
-// holds of near values only; see canInterpolate.
+// extend replays each candidate at further values, all in one pass. A query that has the same path at two
+// values has it in between as well, and is not replayed there: with fixed orders a path only grows or
+// shrinks with the value, and a set of models that is best at two lambdas is best in between, since its
+// value is linear in lambda (paths include the planned sets). For an index this holds only for close
+// values; see canInterpolate.
 func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float64) error {
 	plans := make([]plan, len(list))
 	for i, c := range list {
@@ -104,14 +104,14 @@ func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float6
 // the neighbours that it is compared with.
 type plan []task
 
-// task is one value, by its place among the candidate's, with the nearest places to
-// both sides that are known by then, -1 where there is none.
+// task is one value, by its place among the candidate's, with the nearest places on
+// both sides that are replayed before it, -1 if there is none.
 type task struct {
 	at, left, right int
 	strategy        cascade.Strategy
 }
 
-// halve appends the unknown values between two known ones, the middle one first. left may be -1, and right
+// halve appends the new values between two replayed ones, the middle one first. left can be -1, and right
 // the number of values.
 func (p plan) halve(left, right, values int) plan {
 	if right-left < 2 {
@@ -132,8 +132,7 @@ func (p plan) halve(left, right, values int) plan {
 	return p.halve(left, known.at, values).halve(known.at, right, values)
 }
 
-// walker replays steps on one query. It is the strategy of the current one, whose plans it adds to
-// the path.
+// walker replays steps on one query. It wraps the current strategy to add its plans to the path.
 type walker struct {
 	*replay.Walker
 	cascade.Strategy
@@ -153,7 +152,7 @@ func (w *walker) step(s cascade.Strategy, place int, into *replayRow) {
 	into.steps[place] = float64(step.Models)
 }
 
-// planner is a strategy whose decision is the first step of a set of models.
+// planner is a strategy whose decisions are the first steps of planned sets of models.
 type planner interface {
 	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
 }
@@ -178,8 +177,8 @@ func (w *walker) Decide(s *cascade.State) (d cascade.Decision) {
 // Describe implements [cascade.Describer].
 func (w *walker) Describe() cascade.Description { return cascade.Describe(w.Strategy) }
 
-// path identifies what a step planned, the models that it ran, in order, and its
-// answer.
+// path is a hash of a step's planned sets, of the models that it ran, in order, and of
+// its answer.
 type path uint64
 
 func (p path) and(model int) path { return p*0x9e3779b97f4a7c15 + path(model+2) }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The numbers of points of a curve: at first, and added where it is sparse.
+// The number of points of a curve at first, and of those added where it is sparse.
 const (
 	gridValues   = 20
 	refineValues = 20
@@ -22,8 +22,8 @@ const (
 	keptCandidates = 2
 )
 
-// sweep replays all candidates over a grid of values, in one pass over the queries, keeps the best, and
-// replays those at more values where their points lie furthest apart. It returns them best first.
+// sweep replays all candidates over a grid of values in one pass over the queries, keeps the best, and
+// replays those at more values where their points are furthest apart. It returns them best first.
 func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget float64) ([]*candidate, error) {
 	if len(s.rows) > manyRows && len(list) > keptCandidates {
 		thin := s.thin(screenRows)
@@ -39,7 +39,7 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 		return nil, err
 	}
 	list = s.bestCandidates(list, budget, keptCandidates)
-	// Points that cost more than the dearest model, or than the budget if that is more, are rarely needed.
+	// Points that cost more than the most expensive model, or the budget if that is more, are rarely needed.
 	most := max(slices.Max(s.table.MeanCosts()), budgetSpan*budget)
 	pending := make([][]float64, len(list))
 	for i, c := range list {
@@ -63,8 +63,8 @@ func (s *stage) grid(ctx context.Context, name string, list []*candidate, n int)
 	return s.extend(ctx, list, pending)
 }
 
-// bestCandidates returns the n candidates of greatest merit, including the default one, without those that
-// are too far behind to become the best.
+// bestCandidates returns the n candidates of greatest merit, always considering the default one, without
+// those that are too far behind to become the best.
 func (s *stage) bestCandidates(list []*candidate, budget float64, n int) []*candidate {
 	t := s.table.Rows(s.rows)
 	merits := make(map[*candidate]float64, len(list))

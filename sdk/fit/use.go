@@ -11,21 +11,21 @@ import (
 
 // use is the chosen candidate as the profile will run it, with the estimator fitted to all queries. The
 // folds' estimators differ a little, and spread queries without distinguishing features over many
-// values; the one estimator treats them alike, so that the cost jumps at one value. So the candidate is
-// replayed with that estimator, and its cost is multiplied by the ratio of the folds' costs on queries
-// not seen to those on queries seen. The quality at a cost is what the folds reached at that cost.
+// values; the final estimator treats them alike, so that the cost jumps at one value. Therefore the
+// candidate is replayed with the final estimator, and its cost is multiplied by the ratio of the folds'
+// costs on unseen queries to those on seen ones. The quality at a cost is that of the folds at that cost.
 type use struct {
 	stage     *stage
 	candidate *candidate
-	// told are the folds' points, by cost.
+	// told are the folds' points, sorted by cost.
 	told []Point
 }
 
 // unseenSpan is the number of neighbours on either side over which that ratio is averaged.
 const unseenSpan = 3
 
-// replayUse replays the candidate at the values of the folds' replay; known is the folds' estimators on
-// queries that they have seen.
+// replayUse replays the candidate at the values of the folds' replay. known replays the folds' estimators
+// on queries that they have seen.
 func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*use, error) {
 	whole, err := f.profile.Estimator.On(complete)
 	if err != nil {
@@ -79,8 +79,8 @@ func (u *use) curve(k *kinds) []Point {
 	return points
 }
 
-// interpolate replays the candidate at one value for all depths, as far as its neighbours do not determine
-// the result.
+// interpolate returns the point at one value for all depths. It replays only the queries for which the
+// neighbouring values do not determine the result.
 func (u *use) interpolate(ctx context.Context, value float64) (Point, error) {
 	c := u.candidate
 	if err := u.stage.extend(ctx, []*candidate{c}, [][]float64{{value}}); err != nil {
@@ -91,7 +91,7 @@ func (u *use) interpolate(ctx context.Context, value float64) (Point, error) {
 	return u.withHeldOutQuality(c.results[at].point(value)), nil
 }
 
-// unseenAt interpolates between the neighbours of a value.
+// unseenAt interpolates the ratio of unseen to seen costs between the neighbours of a value.
 func (c *candidate) unseenAt(at int) float64 {
 	switch {
 	case at == 0:
@@ -104,7 +104,7 @@ func (c *candidate) unseenAt(at int) float64 {
 	return a.unseen + share*(b.unseen-a.unseen)
 }
 
-// play replays a strategy at a value that the candidate was replayed at.
+// play replays a strategy at a value at which the candidate has been replayed.
 func (u *use) play(ctx context.Context, s cascade.Strategy, value float64) (Point, error) {
 	results, err := u.stage.play(ctx, []cascade.Strategy{s})
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Offset is the normal error of estimates: on the steps that the fitted strategy takes over the outcomes
-// of the fit, by estimators that had not seen them. A strategy asks the models that it estimates
-// highest, so that on its steps even good estimates have a small bias.
+// Offset is the usual error of out-of-fold estimates on the steps that the fitted strategy takes over the
+// outcomes of the fit. A strategy calls the models that it estimates highest, so on its steps even good
+// estimates have a small bias.
 type Offset struct {
-	// Of is what: "quality of m", "cost of m", "cost of verdicts of j" or "quality in group g",
-	// and with "asked by chance" those of models that the strategy left out.
+	// Of names the estimate: "quality of m", "cost of m", "cost of verdicts of j" or "quality in group
+	// g", with the suffix ", asked by chance" for models that the strategy left out.
 	Of string `json:"of"`
-	// Count is the number of outcomes; of weighted ones, the number that would tell as much.
+	// Count is the number of outcomes or, for weighted ones, the effective number.
 	Count float64 `json:"count"`
-	// Off is the mean difference of what came from what was estimated, of costs that of the
-	// logarithms, and Variance that of one outcome.
+	// Off is the mean of outcome less estimate, for costs of their logarithms, and Variance the
+	// variance of a single difference.
 	Off      float64 `json:"off"`
 	Variance float64 `json:"variance"`
 }
 
-// What tallies are of.
+// The names of tallies, or their prefixes and suffix.
 const (
 	ofQuality  = "quality of "
 	ofCost     = "cost of "
@@ -35,15 +35,15 @@ const (
 	byChance   = ", asked by chance"
 )
 
-// tally sums up differences between outcomes and estimates.
+// tally sums differences between outcomes and estimates.
 type tally struct {
 	n, weights, squares    float64
 	expected, observed     float64
 	off, offSquared, aside float64
 }
 
-// add counts one outcome: expected and observed, the difference to test, and its expected variance, 0 if
-// unknown.
+// add counts one outcome: expected and observed values, the difference to test (off), and its expected
+// variance (aside), 0 if unknown.
 func (t *tally) add(expected, observed, off, aside, weight float64) {
 	t.n++
 	t.weights, t.squares = t.weights+weight, t.squares+weight*weight
@@ -53,7 +53,7 @@ func (t *tally) add(expected, observed, off, aside, weight float64) {
 
 func (t *tally) offset(of string) Offset {
 	mean := t.off / t.weights
-	// The expected variance is a lower bound: few outcomes may vary less.
+	// The expected variance is a lower bound, since a few outcomes can vary less by chance.
 	return Offset{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
 }
 
@@ -66,7 +66,7 @@ func (t tallies) of(name string) *tally {
 	return t[name]
 }
 
-// addCall counts one call: the estimates just before it, and the outcomes. An unknown quality is NaN.
+// addCall counts one call: the estimates just before it, and the outcomes. quality is NaN if unknown.
 func (t tallies) addCall(model, how string, mean, quality, expected, paid, weight float64) {
 	if !math.IsNaN(quality) {
 		t.of(ofQuality+model+how).add(mean, quality, quality-mean, bernoulliVariance(mean), weight)
@@ -74,7 +74,7 @@ func (t tallies) addCall(model, how string, mean, quality, expected, paid, weigh
 	t.addCost(ofCost+model+how, expected, paid, weight)
 }
 
-// addCost counts what a call or a verdict cost.
+// addCost counts the cost of a call or a verdict.
 func (t tallies) addCost(of string, expected, paid, weight float64) {
 	if expected > 0 && paid > 0 {
 		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)
@@ -88,13 +88,13 @@ func (t tallies) addStep(group string, mean, quality, spread, judged float64) {
 	}
 }
 
-// bernoulliVariance returns the variance of an outcome of probability p, which is kept off 0 and 1.
+// bernoulliVariance returns the variance of an outcome of probability p, which is clamped to [0.01, 0.99].
 func bernoulliVariance(p float64) float64 {
 	return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99))
 }
 
-// tallyErrors replays a fitted strategy over outcomes and returns the errors of estimates, and of the
-// prices of verdicts that e knows.
+// tallyErrors replays a fitted strategy over outcomes and returns the errors of the estimates and of e's
+// prices of verdicts.
 func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r *estimate.Replay) []Offset {
 	all := tallies{}
 	var of string
@@ -104,7 +104,7 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r 
 	}
 	for q := range t.Queries {
 		var mean, quality, spreads float64
-		var judged []int // whose first look, the verdict, was paid for
+		var judged []int // models whose first look, the verdict, was paid for
 		replay.NewWalker(r.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
 			state, m := &turn.State, turn.Decision.Run
 			if m != cascade.Stop && prices != nil && (turn.Decision.Look || !cascade.Buys(s)) && !slices.Contains(judged, m) {

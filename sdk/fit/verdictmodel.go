@@ -16,7 +16,7 @@ const (
 	verdictKinds
 )
 
-// Nodes of the ease of a query, priors, and the rounds of the fit.
+// The nodes of a query's ease, the priors, and the number of rounds of the fit.
 const (
 	easeNodes      = 15
 	easeSpan       = 3.0
@@ -28,9 +28,9 @@ const (
 
 // verdictModel explains verdicts if the truth is mostly unknown. A query has an ease z ~ N(0, 1), the
 // answer of model m is right with probability 1/(1 + exp(-slope·z - level[m])), and the judges err at
-// their rates: the latent classes of Dawid and Skene (1979), whose shares depend on an ease as in item
-// response theory. Right answers to a query are correlated, and errors of judges are not: that
-// identifies the rates, the better the more models have answered.
+// their rates. These are the latent classes of Dawid and Skene (1979), with shares that depend on an ease
+// as in item response theory. Right answers to a query are correlated, and errors of judges are not: that
+// identifies the rates, and the better the more models have answered.
 type verdictModel struct {
 	rates cascade.Rates
 	slope float64
@@ -39,19 +39,20 @@ type verdictModel struct {
 	answers        [][]judgedAnswer // by query
 	node, logPrior [easeNodes]float64
 	// logRight and logWrong are the log-probabilities that a model's answer is right, or wrong, and gets
-	// that verdict.
+	// a verdict, by model, node and verdict.
 	logRight, logWrong [][easeNodes][verdictKinds]float64
 }
 
-// judgedAnswer is a model's answer with its verdict and the truth, NaN if that is unknown. repeats is then
-// the index of an equal answer of an earlier model, else -1: a judge errs on equal answers alike.
+// judgedAnswer is a model's answer with its verdict and the truth, which is NaN if unknown. In that case
+// repeats is the index of an equal answer of an earlier model: a judge errs on equal answers alike. It is
+// -1 if there is none.
 type judgedAnswer struct {
 	model, verdict int
 	truth          float64
 	repeats        int
 }
 
-// judgedAnswers returns the answers by query of a table whose qualities are verdicts, or truths that
+// judgedAnswers returns, by query, the answers of a table whose qualities are verdicts, or truths that
 // became known later.
 func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 	all := make([][]judgedAnswer, len(t.Queries))
@@ -123,9 +124,9 @@ func (v *verdictModel) prepare() {
 	}
 }
 
-// right returns the probability that an answer is right given node k of the ease and what is known of it,
-// and the log-likelihood of the latter. A truth between 0 and 1, such as a share of the blame for a
-// run, is used as it is.
+// right returns the probability that an answer is right at node k of the ease, given its verdict or truth,
+// and the log-likelihood of those. A truth between 0 and 1, such as a share of the blame for a run, is
+// used as it is.
 func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float64) {
 	x, y := v.logRight[a.model][k][a.verdict], v.logWrong[a.model][k][a.verdict]
 	if !math.IsNaN(a.truth) {
@@ -136,8 +137,8 @@ func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float6
 	return math.Exp(x - both), both
 }
 
-// weigh returns the posterior of each node given the answers to a query, and at each node the probability
-// that each answer is right. Repeated answers are as right as the first, and add no evidence.
+// weigh returns the posterior of each node given the answers to a query, and the probability at each node
+// that each answer is right. Repeated answers have the probability of the first, and add no evidence.
 func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64, right [][easeNodes]float64) {
 	weight, right = v.logPrior, make([][easeNodes]float64, len(answers))
 	for i, a := range answers {
@@ -199,8 +200,8 @@ func (v *verdictModel) round(learns bool) {
 	v.slope = max(0, v.slope+slope/bend)
 }
 
-// posteriors returns for each answer of a table with the same models the probability that it is right,
-// given all answers to its query, and its verdict, NaN for none.
+// posteriors returns, for each answer of a table with the same models, the probability that it is right
+// given all answers to its query, and its verdict; NaN means none.
 func (v *verdictModel) posteriors(t *outcome.Table) (quality, verdicts [][]float64) {
 	for _, answers := range judgedAnswers(t) {
 		row, said := slices.Repeat([]float64{math.NaN()}, len(t.Models)), slices.Repeat([]float64{math.NaN()}, len(t.Models))

@@ -9,12 +9,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// readVerdicts returns a table whose verdicts are those of judges that err, as in use, and completes the
-// options with the rates; it reports whether these were learned. In a table that is not verified, the
-// judges' verdicts are the qualities. In a verified one the qualities are verdicts, not the truth,
-// except for [outcome.Table.StepVerdicts], and are replaced by their posteriors given all that is known
-// of a query. Rates that are not given are learned from the outcomes met if there is one judge: of
-// several only the joint verdict is recorded.
+// readVerdicts returns a table with the verdicts of fallible judges, as a router sees them, and sets the
+// judges' rates in the options; it reports whether these were learned. In a table that is not verified,
+// the judges' verdicts are the qualities. In a verified one the qualities are verdicts, not the truth,
+// except for [outcome.Table.StepVerdicts], and are replaced by their posteriors given everything known
+// about the query. Rates that are not given are learned from the recorded outcomes if there is a single
+// judge; for several judges only the joint verdict is recorded.
 func readVerdicts(met, t *outcome.Table, o *estimate.Options) (read *outcome.Table, learned bool) {
 	judges, together := map[string]cascade.Rates{}, cascade.Rates{FalsePass: 1}
 	for _, name := range o.JudgeOrder {
@@ -44,8 +44,8 @@ func readVerdicts(met, t *outcome.Table, o *estimate.Options) (read *outcome.Tab
 	return &own, learned
 }
 
-// countTruths returns how many answers of a table whose qualities are verdicts have a known truth, and how
-// many do not.
+// countTruths returns the numbers of answers with and without a known truth in a table whose qualities are
+// verdicts.
 func countTruths(t *outcome.Table) (truths, verdicts int) {
 	for _, answers := range judgedAnswers(t) {
 		for _, a := range answers {
@@ -59,8 +59,8 @@ func countTruths(t *outcome.Table) (truths, verdicts int) {
 	return truths, verdicts
 }
 
-// withVerdictCosts returns a table whose costs include those of the verdicts, as far as recorded: an answer
-// without one gets its model's mean.
+// withVerdictCosts returns a table whose costs include those of the verdicts, if recorded: an answer
+// without a verdict gets the mean of its model.
 func withVerdictCosts(t *outcome.Table, judges []string) *outcome.Table {
 	prices := t.VerdictCosts(slices.Concat(judges, t.Judges())...)
 	if prices == nil {

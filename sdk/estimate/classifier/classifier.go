@@ -9,45 +9,44 @@ import (
 	"strings"
 )
 
-// anyModel is the name of the regression for models that have none of their own.
+// anyModel is the name of the regression for models without one of their own.
 const anyModel = "*"
 
 // version is the version of the file format that this package writes and reads.
 const version = 1
 
-// Classifier predicts the quality of answers. It is safe for concurrent use as
-// long as nobody changes it.
+// Classifier predicts the quality of answers. It is safe for concurrent use as long as
+// it is not modified.
 type Classifier struct {
 	Version int `json:"version"`
-	// Models are the regressions by model name; that of "*" is for models that have none.
+	// Models has the regressions by model name; "*" is for models without one.
 	Models map[string]*Regression `json:"models"`
 }
 
-// Regression is one model's. Its prediction is
+// Regression is the regression of one model. Its prediction is
 //
-//	sigmoid(Offset + Slope * (Intercept + sum of Weight * (x - Mean) / StdDev))
+//	sigmoid(Offset + Slope * (Intercept + sum of Weight * (x - Mean) / StdDev)),
 //
-// in which a signal that is missing counts as its mean.
+// where a missing signal counts as its mean.
 type Regression struct {
 	Intercept float64  `json:"intercept"`
 	Signals   []Signal `json:"signals"`
-	// Slope and Offset calibrate; a Slope of 0 means 1.
+	// Slope and Offset calibrate the prediction; a Slope of 0 means 1.
 	Slope  float64 `json:"slope,omitempty"`
 	Offset float64 `json:"offset,omitempty"`
-	// Rows is how many answers it was fitted to. Brier is the mean squared error
-	// of predictions for answers that it was not fitted to, BaseBrier that of
-	// predicting the mean quality; AUC is the probability that a right answer is
-	// ranked above a wrong one, NaN left out.
+	// Rows is the number of answers that it was fitted to. Brier is the mean squared
+	// error of out-of-fold predictions, and BaseBrier that of predicting the mean
+	// quality. AUC is the probability that a right answer is ranked above a wrong one.
 	Rows      int     `json:"rows,omitempty"`
 	Brier     float64 `json:"brier,omitempty"`
 	BaseBrier float64 `json:"base_brier,omitempty"`
 	AUC       float64 `json:"auc,omitempty"`
-	// Reliability compares the same predictions with what came, in tenths: from 0
-	// to 0.1, ..., from 0.9 to 1. Tenths without an answer are left out.
+	// Reliability compares the same predictions with the qualities, by tenths: from 0
+	// to 0.1, ..., from 0.9 to 1. Tenths without answers are omitted.
 	Reliability []bin `json:"reliability,omitempty"`
 }
 
-// bin is the predictions in one tenth: how many, their mean, and the mean quality of
+// bin has the number of predictions in one tenth, their mean, and the mean quality of
 // the answers.
 type bin struct {
 	Count     int     `json:"count"`
@@ -63,9 +62,9 @@ type Signal struct {
 	Weight float64 `json:"weight"`
 }
 
-// Predict returns the probability that the model's answer is right, and false
-// when there is no regression for the model or none of its signals is known.
-// NaN signals are missing.
+// Predict returns the probability that the model's answer is right, and false if
+// there is no regression for the model or none of its signals is known. NaN signals
+// count as missing.
 func (c *Classifier) Predict(model string, signals map[string]float64) (float64, bool) {
 	r := c.Models[model]
 	if r == nil {
@@ -81,7 +80,7 @@ func (c *Classifier) Predict(model string, signals map[string]float64) (float64,
 			continue
 		}
 		known = true
-		// Far outside of what was seen a straight line says nothing.
+		// Far outside the fitted range a straight line says nothing.
 		logit += s.Weight * min(max((x-s.Mean)/s.StdDev, -farthest), farthest)
 	}
 	if !known {
@@ -94,7 +93,7 @@ func (c *Classifier) Predict(model string, signals map[string]float64) (float64,
 	return sigmoid(r.Offset + slope*logit), true
 }
 
-// farthest is how many standard deviations from its mean a signal counts.
+// farthest is the number of standard deviations to which signals are clamped.
 const farthest = 4
 
 // sigmoid returns 1 / (1 + exp(-x)) without overflow.
@@ -106,7 +105,7 @@ func sigmoid(x float64) float64 {
 	return 1 / (1 + math.Exp(-x))
 }
 
-// Read reads a classifier that was written as JSON, and checks it.
+// Read reads a classifier from JSON and validates it.
 func Read(r io.Reader) (*Classifier, error) {
 	var c Classifier
 	decoder := json.NewDecoder(r)
@@ -120,7 +119,7 @@ func Read(r io.Reader) (*Classifier, error) {
 	return &c, nil
 }
 
-// validate returns all that is wrong with the classifier.
+// validate returns an error that lists everything wrong with the classifier.
 func (c *Classifier) validate() error {
 	var wrong []error
 	if c.Version != version {

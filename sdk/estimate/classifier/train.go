@@ -12,24 +12,24 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Options say how to train. The zero value is sensible.
+// Options say how to train. The zero value is a sensible default.
 type Options struct {
-	// Signals are the names to use; nil means all of the table's.
+	// Signals are the names of the signals to use; nil means all of the table's.
 	Signals []string
 	// Ridge is the penalty on the squared weights of the standardised signals, in
 	// answers; 0 means 1.
 	Ridge float64
 	// Folds is the number of parts for calibration; 0 means 5.
 	Folds int
-	// MinRows is the fewest answers for a regression of a model's own; models
-	// with fewer are served by the one for all. 0 means 50.
+	// MinRows is the least number of answers for a model's own regression; models with
+	// fewer use the one for all. 0 means 50.
 	MinRows int
 }
 
-// errTooFew says that too few answers have a quality and a signal.
+// errTooFew means that too few answers have a quality and a signal.
 var errTooFew = errors.New("too few answers to learn from")
 
-// errNoSignals says that a table holds no signal of an answer of known quality.
+// errNoSignals means that a table has no signal of an answer of known quality.
 var errNoSignals = errors.New("the outcomes hold no signals to learn from")
 
 // Train fits a classifier to the answers of a table: one regression for each
@@ -102,14 +102,14 @@ func rowsOf(t *outcome.Table, model int, names []string) []row {
 	return rows
 }
 
-// train fits and calibrates one regression; nil when no signal varies.
+// train fits and calibrates one regression. It returns nil if no signal varies.
 func train(rows []row, names []string, o Options) (*Regression, error) {
 	r, err := fit(rows, names, o.Ridge)
 	if err != nil || r == nil {
 		return nil, err
 	}
 	r.Rows, r.Slope = len(rows), 1
-	var held []row // one number each: the logit for an answer that was left out
+	var held []row // with one signal: the out-of-fold logit of the answer
 	for fold := range o.Folds {
 		var in, out []row
 		for _, a := range rows {
@@ -137,7 +137,7 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 	if len(held) < 2*o.Folds {
 		return r, nil
 	}
-	// Platt's calibration: a regression on the held-out logit alone.
+	// Platt calibration: a regression on the out-of-fold logit alone.
 	platt, err := fit(held, []string{"logit"}, o.Ridge)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func logit(p float64) float64 {
 	return math.Log(p) - math.Log1p(-p)
 }
 
-// score measures the calibrated held-out predictions.
+// score measures the calibrated out-of-fold predictions.
 func (r *Regression) score(held []row) {
 	mean := 0.0
 	for _, h := range held {
@@ -190,8 +190,8 @@ func (r *Regression) score(held []row) {
 	}
 }
 
-// auc is the probability that an answer of quality above one half is ranked above
-// one below, ties counting half; 0 when there is only one kind.
+// auc returns the probability that an answer of quality above one half is ranked above
+// one below, where ties count half, or 0 if there is only one kind.
 func auc(held []row) float64 {
 	sorted := slices.Clone(held)
 	slices.SortFunc(sorted, func(a, b row) int { return cmp.Compare(a.x[0], b.x[0]) })
@@ -216,12 +216,12 @@ func auc(held []row) float64 {
 	return (ranks - right*(right+1)/2) / (right * wrong)
 }
 
-// newtonSteps bounds the iterations; a ridge makes the problem strictly convex,
-// and ten are plenty.
+// newtonSteps bounds the iterations. The ridge makes the problem strictly convex, so
+// ten are plenty.
 const newtonSteps = 50
 
-// fit is a logistic regression with a ridge penalty by Newton's method. Qualities
-// between 0 and 1 count as so much right and so much wrong. It is nil when no
+// fit fits a logistic regression with a ridge penalty by Newton's method. A quality
+// between 0 and 1 counts as that share right and the rest wrong. It returns nil if no
 // signal varies.
 func fit(rows []row, names []string, ridge float64) (*Regression, error) {
 	r := &Regression{}

@@ -206,7 +206,7 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if refused := g.admit(x); refused != nil {
 		return refused
 	}
-	return g.once(x, func(x *exchange) *Refusal { return route.answer(g, x) })
+	return g.serveOnce(x, func(x *exchange) *Refusal { return route.answer(g, x) })
 }
 
 // maxHeader is the maximum size of a request's header in bytes. The server accepts a few times as much, so

@@ -398,6 +398,6 @@ func (s *messagesReader) End(bool) error {
 	case !s.hasEnded, !hasStop && s.Extra.Raw == nil:
 		return errUnfinished
 	}
-	s.choice(0).nameEnd()
+	s.choice(0).markErrorStop()
 	return nil
 }

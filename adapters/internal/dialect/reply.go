@@ -157,9 +157,9 @@ var stopWords = []string{
 	"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded",
 }
 
-// nameEnd marks an answer with an unknown stop reason as ended by an error, because such reasons mostly are
+// markErrorStop marks an answer with an unknown stop reason as ended by an error, because such reasons mostly are
 // errors: error, abort, cancelled, repetition, insufficient_system_resource.
-func (c *replyChoice) nameEnd() {
+func (c *replyChoice) markErrorStop() {
 	if !slices.Contains(stopWords, strings.ToLower(c.stop)) {
 		c.word = stopError(c.stop)
 	}

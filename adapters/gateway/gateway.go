@@ -230,7 +230,6 @@ type route struct {
 	probe  func(*Gateway, *exchange) // for monitoring: without key and API
 }
 
-// routes are the routes by path, except those of single models.
 var routes = map[string]route{
 	"/v1/chat/completions":      {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
 	"/v1/responses":             {http.MethodPost, dialect.Responses, (*Gateway).step, nil},

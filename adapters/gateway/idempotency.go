@@ -53,7 +53,6 @@ type answer struct {
 	Body    []byte      `json:"body,omitempty"`
 }
 
-// memoryNotes are the Notes of one process.
 type memoryNotes struct {
 	mu    sync.Mutex
 	notes map[string]memoryNote

@@ -35,7 +35,6 @@ type Serving struct {
 	Stopping func()
 }
 
-// errCutOff means that some steps did not end in time.
 var errCutOff = errors.New("steps were cut off")
 
 // Serve serves on the listener, which it closes, until ctx ends and running requests have completed. Steps

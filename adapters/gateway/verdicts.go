@@ -31,7 +31,6 @@ type runVerdict struct {
 	Evidence   string      `json:"evidence,omitempty"`
 }
 
-// reportVerdict records a client's verdict on one of its tenant's runs.
 func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	reporter, ok := g.o.Model.(runReporter)
 	if !ok {

@@ -97,7 +97,6 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 // leastUSD is the unit in which dollars are summed, so that sums of many small amounts are exact.
 const leastUSD = 1e-12
 
-// usdSums are sums of dollars by model and tenant.
 type usdSums struct {
 	mu sync.Mutex
 	of map[[2]string]int64 // in units of leastUSD

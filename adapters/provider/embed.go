@@ -72,7 +72,6 @@ func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (js
 	return answer, used, nil
 }
 
-// refuse returns the error for a request that is not sent because of a field.
 func (m *embeddingModel) refuse(field, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: m.provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
 }

@@ -27,7 +27,6 @@ const maxAnswer = 32 << 20
 
 const maxError = 1 << 20
 
-// errTooLarge means that an answer exceeds the size limit.
 var errTooLarge = errors.New("the answer is too large")
 
 // errSilent means that a server has sent nothing for ten minutes.

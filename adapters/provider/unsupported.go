@@ -93,7 +93,6 @@ func (u *unsupportedSet) learn(err error, c *dialect.Call, body dialect.Object, 
 var unknownPattern = regexp.MustCompile(`(?i)unrecognized request arguments? supplied: ([\w, ]+)|unknown parameter: '(\w+)'|unknown name "(\w+)": cannot find field|` +
 	`property '(\w+)' is unsupported|(?:^|[\s'"])(\w+): extra inputs are not permitted`)
 
-// unknownMembers returns the members of a request that a server reported as unknown.
 func unknownMembers(e *middleware.ProviderError) (names []string) {
 	said := gjson.Parse(e.Message)
 	if detail := said.Get("detail"); detail.IsArray() { // Mistral's form, in some of its messages
@@ -163,7 +162,6 @@ func (u *unsupportedSet) current() []middleware.Unsupported {
 	return slices.Clone(u.facts)
 }
 
-// removeFrom removes unsupported parameters from a body, and returns their names.
 func (u *unsupportedSet) removeFrom(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
 		if f.Parameter == parallelCalls && body.SplitCalls() {

@@ -15,7 +15,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// maxBody is the maximum size of a request in bytes.
 const maxBody = 16 << 20
 
 // Options configure a server.

@@ -267,7 +267,6 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	}
 }
 
-// messagePiece is the content of a message, or of a piece of one.
 type messagePiece struct {
 	middleware.Delta
 
@@ -346,7 +345,6 @@ func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	s.add(&d)
 }
 
-// sendState emits the state of a message if it has changed.
 func (s *chatReader) sendState(c *chatReply) {
 	if c.isStateNew {
 		c.isStateNew = false

@@ -167,7 +167,6 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	}, nil)
 }
 
-// customCall writes a complete call of a custom tool.
 func (s *chatStream) customCall(choice int, call json.RawMessage) {
 	progress := s.progressOf(choice)
 	s.chunk(choice, func(buf []byte) []byte {

@@ -56,7 +56,6 @@ type Call struct {
 	Betas []string
 }
 
-// omit adds name to NotSent if isAsked.
 func (c *Call) omit(isAsked bool, name string) {
 	if isAsked {
 		c.NotSent = append(c.NotSent, name)

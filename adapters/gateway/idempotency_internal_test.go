@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Where memory runs out the oldest answers go, and one that was posted again is new.
+// If memory is exhausted, the oldest answers are dropped; an answer that was posted again counts as new.
 func TestOldestAnswersGoFirst(t *testing.T) {
 	m := newMemoryNotes()
 	third := make([]byte, maxAnswersBytes/3)

@@ -27,7 +27,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// recording plays back a trace that ships in langchaingo's module, in order.
+// recording replays a trace that ships in langchaingo's module, in order.
 type recording struct {
 	mu       sync.Mutex
 	requests []string
@@ -153,7 +153,7 @@ func TestRecordedMRKLAgent(t *testing.T) {
 	}
 }
 
-// lookup is a tool that knows one thing.
+// lookup is a tool with one fixed answer.
 type lookup struct{}
 
 func (lookup) Name() string        { return "GoogleSearch" }
@@ -162,7 +162,7 @@ func (lookup) Call(context.Context, string) (string, error) {
 	return "Ben Nevis is 1345 m high", nil
 }
 
-// talker answers MRKL prompts: small models write prose, large ones the protocol.
+// talker answers MRKL prompts: small models write prose, large ones follow the protocol.
 func talker(answers func(prompt string) string) *fake {
 	return &fake{say: func(_ context.Context, messages []llms.MessageContent, _ *llms.CallOptions) (*llms.ContentResponse, error) {
 		return text(answers(messages[len(messages)-1].Parts[0].(llms.TextContent).Text)), nil
@@ -233,7 +233,7 @@ func TestFunctionsAgentAcrossProviders(t *testing.T) {
 			{Content: "Let me search.", StopReason: "tool_use"}, {ToolCalls: []llms.ToolCall{call("GoogleSearch")}, StopReason: "tool_use"},
 		}}, nil
 	}}
-	// Once an answer without a call is due, the small model has one too; pin it away.
+	// When an answer without a call is due, the small model would give one too, so the step is pinned to the large one.
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(wrong), as(large(right), "anthropic")}})
 	agent := agents.NewOpenAIFunctionsAgent(m, []tools.Tool{lookup{}})
 	got, err := chains.Run(t.Context(), agents.NewExecutor(agent), "How high is Ben Nevis?")

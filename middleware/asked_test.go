@@ -16,8 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A schema asks for JSON, and nothing else does; the answers wanted are told by either
-// of langchaingo's options, N first.
+// Only a schema requests JSON. The number of answers is taken from either of langchaingo's options, N first.
 func TestWhatOptionsAskFor(t *testing.T) {
 	schema := middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{}`)}}
 	for what, c := range map[string]struct {
@@ -52,8 +51,7 @@ func TestWhatOptionsAskFor(t *testing.T) {
 	}
 }
 
-// Functions become tools with their choice; where there are none, there are no tools,
-// and a choice that was made stands.
+// Deprecated functions are replaced by tools, with their choice. A tool choice that the caller made is kept.
 func TestTheChoiceOfFunctions(t *testing.T) {
 	functions := llms.WithFunctions([]llms.FunctionDefinition{{Name: "find"}})
 	for what, c := range map[string]struct {
@@ -76,7 +74,7 @@ func TestTheChoiceOfFunctions(t *testing.T) {
 	}
 }
 
-// A model that cannot give what is asked for is not asked, and the reason is told.
+// A model that cannot fulfil a request is excluded, and the trace has the reason.
 func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 	for dialect, want := range map[middleware.Dialect]string{middleware.DialectChat: "", middleware.DialectAnthropic: "has no tool web_search of anthropic"} {
 		var all traces
@@ -120,8 +118,8 @@ func TestCallsOfRawTools(t *testing.T) {
 	}
 }
 
-// Models that know langchaingo's parts only are given what is said in the others, also
-// where stepfall is off, and models that know all are given all.
+// Models that read only langchaingo's parts get replacements for the others, even in the mode off. Native models get
+// all parts.
 func TestPartsForOthers(t *testing.T) {
 	messages := append([]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.NamePart{Name: "ann"})},
 		said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "look"}, middleware.NamePart{Name: "bob"}, middleware.FilePart{URL: "u"}, middleware.FilePart{MIMEType: "image/png", Data: []byte("x")},
@@ -151,7 +149,7 @@ func TestPartsForOthers(t *testing.T) {
 	}
 }
 
-// A thinking configuration is the call's own: nobody else's is written to.
+// A thinking configuration is copied for each call, and the caller's is never modified.
 func TestThinkingIsTheCallsOwn(t *testing.T) {
 	config := &llms.ThinkingConfig{Mode: llms.ThinkingModeLow}
 	metadata := map[string]any{"thinking_config": config}
@@ -167,7 +165,7 @@ func TestThinkingIsTheCallsOwn(t *testing.T) {
 	}
 }
 
-// The reason why a match block leaves a model out names the block.
+// The reason for excluding a model because of a match block names the block.
 func TestWhyAMatchLeavesAModelOut(t *testing.T) {
 	for _, c := range []struct {
 		route middleware.Route
@@ -184,7 +182,7 @@ func TestWhyAMatchLeavesAModelOut(t *testing.T) {
 	}
 }
 
-// What cannot be right in a configuration is named, and what lies on its edge is not.
+// Faults of a configuration are reported, and limit values are accepted.
 func TestTheEdgesOfAConfiguration(t *testing.T) {
 	both := []middleware.Candidate{small(says("a")), large(says("b"))}
 	for what, c := range map[string]struct {
@@ -212,7 +210,7 @@ func TestTheEdgesOfAConfiguration(t *testing.T) {
 	}
 }
 
-// The checks judge by the letter of what was asked.
+// The checks at their limits.
 func TestTheEdgesOfChecks(t *testing.T) {
 	capped := sdk.Query{MaxOutputTokens: 100}
 	refusal := "I'm sorry, but I can't. "
@@ -248,7 +246,7 @@ func TestTheEdgesOfChecks(t *testing.T) {
 	}
 }
 
-// What a model's API has no word for is told by the trace of the call.
+// The trace of a call names the parameters that the model's API cannot express.
 func TestTracesNameWhatWasNotSent(t *testing.T) {
 	c := small(keeps(&llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "fine", StopReason: "stop", GenerationInfo: map[string]any{
 		middleware.KeyExtra: &middleware.Extra{NotSent: []string{"Seed", "LogitBias"}, Usage: sdk.Usage{InputTokens: 1}}}}}}))
@@ -265,8 +263,8 @@ func TestTracesNameWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// What a stream of a chosen answer replays: all that was thought and said, in one piece
-// for each function, tool calls to those who can hear of them.
+// The replay of a chosen answer contains all text and reasoning, in one piece for each streaming function, and tool
+// calls for callers that can receive them.
 func TestReplaysOfAnAnswer(t *testing.T) {
 	a := &llms.ContentChoice{Content: "fine", ReasoningContent: "hm", StopReason: "stop", GenerationInfo: map[string]any{middleware.KeyExtra: &middleware.Extra{
 		Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}, LogProbs: []sdk.TokenLogProb{{Token: "fine", LogProb: -1}}}},

@@ -33,8 +33,8 @@ func (m instant) Call(ctx context.Context, prompt string, options ...llms.CallOp
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// benchModel returns a step of n models that report a prompt of so many tokens, as servers do:
-// one that is understated is counted anew.
+// benchModel returns a Model of n candidates that report promptTokens, as servers do: a prompt that is reported too
+// short is counted again.
 func benchModel(tb testing.TB, strategy string, n, promptTokens int) *middleware.Model {
 	tb.Helper()
 	resp := text("a plain answer of some length, as models give")
@@ -115,7 +115,7 @@ func BenchmarkStepParallel(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
-	// What the steps take of a processor, collecting their garbage included: it
-	// tells more than steps/s on a machine that does other things as well.
+	// Processor time per step, including garbage collection. On a machine with other load it is more
+	// reliable than steps/s.
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 }

@@ -23,7 +23,6 @@ var (
 	ErrTruncatedStream = errors.New("truncated stream")
 )
 
-// errCallTimeout means that a call exceeded its candidate's timeout.
 var errCallTimeout = errors.New("call timed out")
 
 // Call calls one model once. It implements [step.Caller].

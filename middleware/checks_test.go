@@ -136,7 +136,7 @@ func FuzzChecks(f *testing.F) {
 	})
 }
 
-// A schema that would take the compiler long is not looked at: answers to it are answers.
+// A schema that would take long to compile is not checked: answers to it pass.
 func TestHugeSchemasAreNotCompiled(t *testing.T) {
 	schema := func(properties int) json.RawMessage {
 		var b strings.Builder
@@ -156,7 +156,7 @@ func TestHugeSchemasAreNotCompiled(t *testing.T) {
 	}
 }
 
-// A caller who asked for several answers gets all of them: a fault of any is one of the answer.
+// A caller who requested several answers gets all of them, so a fault of any of them is a fault of the answer.
 func TestChecksOfEveryChoice(t *testing.T) {
 	tools := sdk.Query{Tools: []sdk.Tool{{Name: "weather"}}}
 	call := func(arguments string) *llms.ContentChoice {

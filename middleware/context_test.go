@@ -13,8 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// What a program prints of its report holds no key: neither one that it named, nor one
-// that looks like one.
+// A report that a program prints contains no key: neither a configured one nor one that is recognized by its shape.
 func TestReportsHoldNoSecrets(t *testing.T) {
 	const named, shaped = "hunter2hunter2", "sk-abcdefghijklmnop"
 	for _, known := range []*redact.Redactor{nil, redact.New(named)} {
@@ -37,7 +36,7 @@ func TestReportsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// Names that are not UTF-8 are made so before anything is recorded or counted under them.
+// Names that are not UTF-8 are corrected before anything is recorded or counted under them.
 func TestNamesOfAStepAreUTF8(t *testing.T) {
 	var trace *sdk.Trace
 	m := wrap(t, middleware.Config{

@@ -103,7 +103,6 @@ func (d *deployment) notBefore() time.Time {
 	return time.Time{}
 }
 
-// maxPause limits the pause that a server can request.
 const maxPause = 5 * time.Minute
 
 // record records the outcome of a call; nil means success.

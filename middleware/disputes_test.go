@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// both is a config whose steps ask both models, whose answers differ as differs says.
+// both is a configuration whose steps call both models, whose answers differ if differs is set.
 func both(t *testing.T, differs *atomic.Bool) middleware.Config {
 	t.Helper()
 	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{1}})
@@ -84,8 +84,8 @@ func TestDisputedStepsOfARun(t *testing.T) {
 	}
 }
 
-// Answers that differ in a shadow make no hard run of one that the baseline does: the shadows of
-// its later steps ask whom they would ask of a first one, and not the baseline alone once more.
+// Answers that differ in a shadow do not make the baseline's run a hard one: the shadows of its later steps call the
+// same models as those of the first step.
 func TestShadowsCountNoDisputes(t *testing.T) {
 	var differs atomic.Bool
 	differs.Store(true)
@@ -111,7 +111,7 @@ func TestShadowsCountNoDisputes(t *testing.T) {
 	}
 }
 
-// A rejected answer disputes a step as well, and an idle run is forgotten.
+// A rejected answer also makes a step disputed, and an idle run is forgotten.
 func TestRejectedAnswersDispute(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := middleware.NewSessions(middleware.SessionConfig{CountDisputes: true}, nil, func() time.Time { return now })
@@ -138,9 +138,9 @@ func TestRejectedAnswersDispute(t *testing.T) {
 	}
 }
 
-// What doubts may cost is kept over the steps that the policy decides: those of a holdout, which ask the
-// dearest model in any case, take nothing of it. Steps that come to more than that model alone are
-// followed by steps that ask it alone.
+// The cost limit of doubts counts only steps that the policy decides: steps of a holdout, which call the dearest
+// model in any case, do not count. Once the counted steps cost more than that model alone would have, further steps
+// call only that model.
 func TestDoubtsKeepToWhatThePolicyDecides(t *testing.T) {
 	large := sdk.Model{Name: "large", Price: sdk.Price{Output: 1e6}} // 1 USD a token
 	s := middleware.NewSessions(middleware.SessionConfig{DoubtUpTo: 0.5, Dearest: "large"}, []sdk.Model{large}, time.Now)
@@ -172,8 +172,8 @@ func TestDoubtsKeepToWhatThePolicyDecides(t *testing.T) {
 	}
 }
 
-// What the dearest model alone would have cost is reckoned in its own tokens, whichever of the others'
-// answers is returned: one that thinks has more.
+// The cost of the dearest model alone is computed from its own tokens, whichever model's answer is returned, because
+// a reasoning model has more tokens.
 func TestDoubtsAreKeptInTheDearestModelsTokens(t *testing.T) {
 	large := sdk.Model{Name: "large", Price: sdk.Price{Output: 1e6}} // 1 USD a token
 	s := middleware.NewSessions(middleware.SessionConfig{DoubtUpTo: 0.5, Dearest: "large"}, []sdk.Model{large}, time.Now)
@@ -187,7 +187,7 @@ func TestDoubtsAreKeptInTheDearestModelsTokens(t *testing.T) {
 		if i > 0 {
 			attempts = attempts[:2]
 		}
-		// All of it costs 0.9 of the dearest model's ten tokens.
+		// The whole step costs 0.9 of the dearest model's ten tokens.
 		s.RecordDispute(q, &step.Result{Answer: &attempts[len(attempts)-1].Answer, Attempts: attempts, Trace: &sdk.Trace{CostUSD: 9}}, true)
 	}
 	if s.AddFeatures(q); q.Features[feature.HeldBack] == 0 {

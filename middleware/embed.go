@@ -119,7 +119,6 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	return json.Marshal(members)
 }
 
-// embeddingRequest is one request for embeddings.
 type embeddingRequest struct {
 	e       *embedder
 	request json.RawMessage

@@ -2,7 +2,7 @@ package middleware
 
 import "testing"
 
-// Inputs that are no texts stand for files; braces within a text do not.
+// Inputs that are not texts refer to files; braces within a text do not.
 func TestEmbeddedFiles(t *testing.T) {
 	for request, want := range map[string]int{
 		`{"input":"func f() { return map[string]int{} }"}`:     0,

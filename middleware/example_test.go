@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A model that writes no JSON when JSON was asked for costs little; the large one
-// is asked only then.
+// A cheap model that fails to write the requested JSON costs little; the large one is only called
+// then.
 func Example() {
 	model, err := middleware.New(middleware.Config{
 		Models: []middleware.Candidate{
@@ -55,8 +55,8 @@ func Example() {
 	// 0.000371 USD
 }
 
-// Interceptors wrap a step, the first outermost: here a log around a filter that
-// keeps telephone numbers from every model.
+// Interceptors wrap a step, the first outermost: here a log around a filter that removes telephone
+// numbers before any model sees them.
 func ExampleConfig_interceptors() {
 	logging := func(next middleware.Handler) middleware.Handler {
 		return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// fake is a model in memory. It answers what say returns and streams it word by word.
+// fake is a model in memory. It returns the answer of say and streams it word by word.
 type fake struct {
 	calls atomic.Int64
 	say   func(ctx context.Context, messages []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error)
@@ -61,7 +61,7 @@ func fails(err error) *fake {
 	}}
 }
 
-// able is every capability.
+// able has every capability.
 var able = sdk.Capabilities{Tools: true, Images: true, JSONMode: true, JSONSchema: true}
 
 func small(llm llms.Model) middleware.Candidate {
@@ -74,7 +74,7 @@ func large(llm llms.Model) middleware.Candidate {
 		Model: sdk.Model{Name: "large", Price: sdk.Price{Input: 10, Output: 20}, MaxOutputTokens: 1000, Capabilities: able}}
 }
 
-// inOrder is a strategy that asks small first, and large when small scores below a half.
+// inOrder is a strategy that calls small first, and large if small scores below 0.5.
 func inOrder(t testing.TB) cascade.Strategy {
 	t.Helper()
 	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}})

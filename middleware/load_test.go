@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// TestThousandConcurrentSteps cancels a third of them while a model is at work, and
-// counts every cent in four places.
+// TestThousandConcurrentSteps cancels a third of the steps while a model is answering, and checks the
+// spending in four places.
 func TestThousandConcurrentSteps(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const steps = 1000
@@ -78,10 +78,10 @@ func TestThousandConcurrentSteps(t *testing.T) {
 		t.Errorf("%d answered, %d canceled", answered.Load(), canceled.Load())
 	}
 	perStep := (100*1 + 10*2 + 100*10 + 10*20) / 1e6
-	// A cancelled call may be billed: its prompt, of 9 tokens, and an answer of the usual length.
+	// A cancelled call may be billed: its prompt of 9 tokens and an answer of expected length.
 	perCancel := (9*1 + 500*2) / 1e6
 	want := float64(answered.Load())*perStep + float64(canceled.Load())*perCancel
-	// Under the caps its worst case stands: 36 bytes and what servers add, and the longest answer.
+	// Under the caps, its worst case counts: 36 bytes, the servers' overhead, and the longest answer.
 	held := want + float64(canceled.Load())*((36.0/3+2000)*1/1e6+1000*2/1e6-perCancel)
 	run, tenant := ledger.SpentUSD("r", "t")
 	for name, c := range map[string][2]float64{"report": {rep.CostUSD(), want}, "traces": {tracedUSD, want}, "run": {run, held}, "tenant": {tenant, held}} {
@@ -92,7 +92,7 @@ func TestThousandConcurrentSteps(t *testing.T) {
 	if traced != steps || rep.Failed() != int(wantCanceled) {
 		t.Errorf("%d traces, %d failed", traced, rep.Failed())
 	}
-	// Nothing stays reserved: the whole cap but what was spent is free.
+	// Nothing remains reserved: the whole cap except the spending is free.
 	if held, err := ledger.Reserve(t.Context(), &sdk.Query{Run: "r", Tenant: "t"}, 1000-run-1e-6); err != nil {
 		t.Errorf("money stays reserved: %v", err)
 	} else if err := held.Settle(t.Context(), 0); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// traces keeps what a sink gets.
+// traces keeps the traces that a sink receives.
 type traces struct {
 	mu   sync.Mutex
 	list []*sdk.Trace
@@ -80,7 +80,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A shadow that asks all models takes the answer and the verdict that the step itself has paid for.
+// A shadow that calls all models reuses the answer and the verdict that the step itself has paid for.
 func TestShadowBuysNoAnswerTwice(t *testing.T) {
 	a, b := says("cheap"), says("dear")
 	var judged atomic.Int64
@@ -143,8 +143,8 @@ func TestShadowStaysUnderItsCap(t *testing.T) {
 	}
 }
 
-// Steps that come faster than their shadows wait for room, and those for which there is none
-// say so in a trace: of each step there is one.
+// Steps that are faster than their shadows wait for room, and each step without room for a shadow has a trace that
+// says so: there is one trace per step.
 func TestShadowsWaitForRoom(t *testing.T) {
 	const steps = 70 // one runs, 64 wait
 	release := make(chan struct{})
@@ -203,7 +203,7 @@ func TestCallbacksComeOnceForEachStep(t *testing.T) {
 	}
 }
 
-// events is a handler that panics in every event, after noting it.
+// events is a handler that records every event and then panics.
 type events struct {
 	callbacks.SimpleHandler
 	list []string
@@ -256,8 +256,8 @@ func TestBreakerLeavesFailingDeploymentsAlone(t *testing.T) {
 	})
 }
 
-// A server that asks for a pause is left alone for as long by the steps that come after,
-// where there is another model or deployment, and five minutes at most.
+// A server that asks for a pause is avoided for that time by later steps, if another model or deployment is available,
+// and for five minutes at most.
 func TestServersAreGivenThePauseTheyAskFor(t *testing.T) {
 	limit := func(pause time.Duration) *fake {
 		return fails(&middleware.ProviderError{Provider: "p", Status: 429, Code: llms.ErrCodeRateLimit, Retry: true, RetryAfter: pause, Message: "slow down"})
@@ -303,7 +303,7 @@ func TestServersAreGivenThePauseTheyAskFor(t *testing.T) {
 				if last := limited.calls.Load(); first != c.first || then != c.then || last != c.last {
 					t.Errorf("asked %d, %d, %d times, want %d, %d, %d", first, then, last, c.first, c.then, c.last)
 				}
-				// An answer says that the server is back, whatever it said before.
+				// An answer shows that the server is available again, whatever it reported before.
 				limited.say, down = says("here").say, false
 				time.Sleep(c.pause)
 				ask()
@@ -326,7 +326,7 @@ func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first failure opens the circuit, which the second try meets: it is in the trace, and no call.
+		// The first failure opens the circuit, which stops the second attempt: the trace has that attempt, but no call was sent.
 		if s := rep.Steps()[0]; i == 0 && (len(s.Calls) != 3 || middleware.IsSent(&s.Calls[1]) || middleware.CallsSent(s) != 2 || middleware.TotalsOf(resp.Choices[0]).Calls != 2) {
 			t.Errorf("%d of %d calls were sent: %+v", middleware.CallsSent(s), len(s.Calls), s.Calls)
 		}
@@ -339,8 +339,8 @@ func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
 	}
 }
 
-// An outage is an outage from the first call to the last, also once all circuits are
-// open: never a fault of the request.
+// An outage is reported as an outage from the first call to the last, even once all circuits are open, and never as a
+// fault of the request.
 func TestOutageStaysAnOutage(t *testing.T) {
 	down := func() *fake { return fails(errors.New("API returned unexpected status code: 503")) }
 	m := wrap(t, middleware.Config{
@@ -357,7 +357,7 @@ func TestOutageStaysAnOutage(t *testing.T) {
 			t.Errorf("call %d: retry after %v", call, failed.Details)
 		}
 	}
-	// What is wrong with the request stays so.
+	// A faulty request remains a faulty request.
 	one := large(says("fine"))
 	one.Model.Capabilities.Tools = false
 	m = wrap(t, middleware.Config{Models: []middleware.Candidate{one}})
@@ -367,7 +367,7 @@ func TestOutageStaysAnOutage(t *testing.T) {
 	}
 }
 
-// An answer that ends where the caller said is no fault, and nobody else is asked.
+// An answer that ends at the caller's own limit is not a fault, and no other model is called.
 func TestCallersOwnLimitIsNoFault(t *testing.T) {
 	for _, tt := range []struct {
 		limit, used int
@@ -400,7 +400,7 @@ func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 'cheaper' has the better price, 'cached' reads a conversation again at a tenth.
+	// 'cheaper' has the lower price, 'cached' rereads a conversation at a tenth of its price.
 	cached, cheaper := says("cached"), says("cheaper")
 	long := func(*fake) *llms.ContentResponse {
 		resp := text("cached")
@@ -441,8 +441,8 @@ func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
 	}
 }
 
-// A Model that takes the place of another stays with the models of its conversations,
-// unless they are others now.
+// A Model that replaces another keeps the models of its conversations, unless these models have
+// changed.
 func TestSessionsOutliveTheirModel(t *testing.T) {
 	route, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
 	if err != nil {
@@ -500,8 +500,8 @@ func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 	}
 }
 
-// TestCapsHoldAgainstCallsThatNeverComeBack: a provider bills what it has begun,
-// and a client that gave up never learns how much that was.
+// TestCapsHoldAgainstCallsThatNeverComeBack: a provider bills calls that it has begun, and a client that gave up
+// never learns the amount.
 func TestCapsHoldAgainstCallsThatNeverComeBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
@@ -567,8 +567,8 @@ func TestCallTimeoutIsAFailedCallNotTheEndOfTheStep(t *testing.T) {
 	})
 }
 
-// A server that limits its callers is there: its circuit stays closed, and one that was
-// open for an outage closes.
+// A server that reports a rate limit is available: its circuit stays closed, and a circuit that was opened by an
+// outage closes.
 func TestARateLimitIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := errors.New("API returned unexpected status code: 429: slow down")

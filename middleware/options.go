@@ -14,7 +14,7 @@ const thinkingConfig = "thinking_config"
 // isolate gives o its own metadata: options may share a map or a thinking configuration and write to
 // it, and several models are called with one list of options, sometimes concurrently.
 func isolate(o *llms.CallOptions) {
-	if _, hasParams := o.Metadata[paramsKey]; o.Metadata == nil || hasParams && len(o.Metadata) == 1 { // which WithParams made anew
+	if _, hasParams := o.Metadata[paramsKey]; o.Metadata == nil || hasParams && len(o.Metadata) == 1 { // WithParams made a new map
 		return
 	}
 	o.Metadata = maps.Clone(o.Metadata)

@@ -122,7 +122,6 @@ type ToolDelta struct {
 	ID, Name, Arguments string
 }
 
-// paramsKey is the key of Params in the metadata of llms.CallOptions.
 const paramsKey = "stepfall.params"
 
 // WithParams sets the parameters that p sets. Parameters of an earlier WithParams that p leaves unset are kept.

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// nativeModel is a model that reads Params: it keeps what it was asked.
+// nativeModel is a model that reads Params and records its requests.
 type nativeModel struct {
 	messages []llms.MessageContent
 	options  llms.CallOptions
@@ -79,8 +79,8 @@ func TestParamsReachWhoReadsThem(t *testing.T) {
 	}
 }
 
-// A model of another client gets what langchaingo can say, the schema in words, and
-// nothing that its client would send on by mistake.
+// A model with a client of langchaingo's gets what langchaingo can express, the schema as text, and nothing that the
+// client would send by mistake.
 func TestParamsForOthers(t *testing.T) {
 	var messages []llms.MessageContent
 	var options llms.CallOptions

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// polite does what the suites ask of a model, and refuses the roles that
-// langchaingo's openai client refuses.
+// polite follows the instructions of the suites, and rejects the roles that langchaingo's openai client
+// rejects.
 func polite() *fake {
 	return &fake{say: func(_ context.Context, messages []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
 		for _, m := range messages {

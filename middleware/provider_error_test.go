@@ -21,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// What a server says of an error is read in the form of every dialect.
+// Errors are parsed in the form of every API.
 func TestProviderErrorsAreRead(t *testing.T) {
 	reset := errors.New("connection reset by peer")
 	for what, c := range map[string]struct {
@@ -79,7 +79,7 @@ func TestProviderErrorsAreRead(t *testing.T) {
 	}
 }
 
-// How long a server wants to be left alone is read in milliseconds, seconds and dates.
+// The requested waiting time is parsed as milliseconds, seconds or a date.
 func TestRetryAfterIsRead(t *testing.T) {
 	date := "Sat, 21 Nov 2026 12:00:00 GMT"
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 	})
 }
 
-// Which errors are tried again is told by their code.
+// The error code decides whether a call is retried.
 func TestWhichErrorsAreTriedAgain(t *testing.T) {
 	for err, tries := range map[error]int64{
 		llms.NewError(llms.ErrCodeRateLimit, "p", "slow down"):             2,
@@ -138,8 +138,8 @@ func TestWhichErrorsAreTriedAgain(t *testing.T) {
 	}
 }
 
-// A step's error says after what time a model can be asked again: what a server said or
-// the rest of a circuit's time, whichever is less, and nothing where nothing is known.
+// A step's error states after what time a model can be called again: the server's waiting time or the remaining delay
+// of a circuit, whichever is less, or nothing if neither is known.
 func TestAnErrorSaysWhenToComeBack(t *testing.T) {
 	refused := func(code llms.ErrorCode, after time.Duration) error {
 		return &middleware.ProviderError{Provider: "p", Code: code, Retry: true, RetryAfter: after, Message: "no"}
@@ -168,7 +168,7 @@ func TestAnErrorSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
-// A step whose models fail in several ways failed in the way that another try may mend.
+// If the models of a step fail in different ways, the error that a retry can fix decides.
 func TestAnOutageDecidesOverARefusal(t *testing.T) {
 	refused := &middleware.ProviderError{Provider: "p", Status: 400, Code: llms.ErrCodeInvalidRequest, Message: "no such tool"}
 	overloaded := &middleware.ProviderError{Provider: "q", Status: 529, Code: llms.ErrCodeProviderUnavailable, Retry: true, RetryAfter: 7 * time.Second, Message: "Overloaded"}
@@ -182,8 +182,8 @@ func TestAnOutageDecidesOverARefusal(t *testing.T) {
 	}
 }
 
-// What a failed call has used is what the server said, or what was streamed, and
-// nothing where the server refused.
+// The usage of a failed call is the one that the server reported, or an estimate of what was streamed, or zero if the
+// server rejected the request.
 func TestWhatAFailedCallUsed(t *testing.T) {
 	told := sdk.Usage{InputTokens: 200, OutputTokens: 20}
 	cut := &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "half an ans", GenerationInfo: map[string]any{"PromptTokens": 100, "CompletionTokens": 7}}}}
@@ -233,7 +233,7 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 	}
 }
 
-// elsewhere are circuits that other processes have found open.
+// elsewhere has circuits that other processes have opened.
 type elsewhere struct{ names []string }
 
 func (e *elsewhere) Opened(string, time.Time) {}
@@ -245,8 +245,7 @@ func (e *elsewhere) Until(name string) time.Time {
 	return time.Time{}
 }
 
-// Deployments are asked in their order, each once in a round, those with an open
-// circuit left out.
+// Deployments are called in order, each once per round, except those with an open circuit.
 func TestDeploymentsAreAskedInOrder(t *testing.T) {
 	for what, c := range map[string]struct {
 		open []string
@@ -282,7 +281,7 @@ func TestDeploymentsAreAskedInOrder(t *testing.T) {
 	}
 }
 
-// A circuit opens after five failures where nothing is said, and never where it must not.
+// A circuit opens after five failures by default, and never if it is disabled.
 func TestWhenACircuitOpens(t *testing.T) {
 	for failures, calls := range map[int]int64{0: 5, 2: 2, -1: 9} {
 		f := fails(errors.New("status code: 503"))
@@ -301,8 +300,7 @@ func TestWhenACircuitOpens(t *testing.T) {
 	}
 }
 
-// Ask calls the model that it is told, with what the query says, and gives the answer
-// its price.
+// Ask calls the named model with the content of the query, and sets the cost of the answer.
 func TestAsk(t *testing.T) {
 	r := keeps(text("fine"))
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(r), large(fails(errors.New("status code: 401")))}})

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// retryDelay answers rightly when it is asked for the third time, and notes how it was asked.
+// retryDelay answers correctly at its third call, and records the calls.
 type retryDelay struct {
 	asked []llms.CallOptions
 }
@@ -94,8 +94,8 @@ func TestTheCallersTemperatureStands(t *testing.T) {
 	}
 }
 
-// The arms of a model are asked with their efforts, at the servers of the first; where the
-// caller states an effort, with that, and once.
+// The arms of a model are called with their efforts, at the servers of the first arm. If the caller states an effort,
+// there is one call, with that effort.
 func TestArmsSendTheirEfforts(t *testing.T) {
 	for name, c := range map[string]struct {
 		override bool

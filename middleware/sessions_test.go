@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// answered is a step in which these models answered, the last of them chosen, each with
-// 1000 new, 200 cached and 30 cache-writing tokens in.
+// answered is a step in which these models answered, the last of them chosen, each with 1000 uncached, 200 cached
+// and 30 cache-writing input tokens.
 func answered(models ...int) *step.Result {
 	r := &step.Result{}
 	for _, i := range models {
@@ -24,8 +24,8 @@ func answered(models ...int) *step.Result {
 	return r
 }
 
-// A conversation's offsets are the price of moving to another model less what each
-// model's prompt cache saves, for as long as the cache and the conversation live.
+// A conversation's offsets are the cost of switching minus the savings of each model's prompt cache, as long as the
+// cache and the conversation live.
 func TestWhatAConversationChangesInCosts(t *testing.T) {
 	models := []sdk.Model{
 		{Name: "m0", Price: sdk.Price{Input: 10, CachedInput: 1}},
@@ -76,8 +76,8 @@ func TestWhatAConversationChangesInCosts(t *testing.T) {
 	}
 }
 
-// No more conversations are remembered than may be: the idle ones go first, and where
-// none is idle, one for each that comes.
+// The number of remembered conversations is limited: idle ones are evicted first, and if none is idle, one for each
+// new conversation.
 func TestNoMoreConversationsThanMayBe(t *testing.T) {
 	models := []sdk.Model{{Name: "m0"}}
 	for limit, want := range map[int]int{64: 64, 0: 2000} {
@@ -108,14 +108,14 @@ func TestNoMoreConversationsThanMayBe(t *testing.T) {
 		if got := remembered("c", 2000); got != 0 {
 			t.Errorf("%d conversations that are over are remembered", got)
 		}
-		// Two for each of the sixteen parts on average; four find room in each.
+		// On average there are two per shard, each of which has room for four.
 		if got := remembered("new", 32); got < 20 {
 			t.Errorf("%d of 32 new conversations are remembered", got)
 		}
 	}
 }
 
-// routes is a strategy that runs one model, the dollar at one unit of quality.
+// routes is a strategy that runs one model, with a dollar worth one unit of quality.
 func routes(t *testing.T) cascade.Strategy {
 	t.Helper()
 	s, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
@@ -125,7 +125,7 @@ func routes(t *testing.T) cascade.Strategy {
 	return s
 }
 
-// notes are conversations in a map.
+// notes are shared conversations in a map.
 type notes struct {
 	mu   sync.Mutex
 	byID map[string][]byte
@@ -144,8 +144,7 @@ func (n *notes) Save(id string, note []byte, ttl time.Duration) {
 	n.byID[id], n.ttl = note, ttl
 }
 
-// Another process stays with the model of a conversation where it finds a note of it;
-// one that it cannot read is none.
+// Another process keeps a conversation on its model if it finds a note about it. An unreadable note is ignored.
 func TestConversationsAreSharedByTheirNotes(t *testing.T) {
 	shared := &notes{byID: map[string][]byte{"broken": []byte("{")}}
 	model := func() *middleware.Model {
@@ -169,7 +168,7 @@ func TestConversationsAreSharedByTheirNotes(t *testing.T) {
 	if got := ask(first, "c"); got != "cheaper" || shared.ttl != time.Hour || shared.byID["c"] == nil {
 		t.Errorf("%s, a note for %v", got, shared.ttl)
 	}
-	// Make the conversation the dearer one's.
+	// Assign the conversation to the more expensive model.
 	shared.byID["moved"] = []byte(`{"last":{"Name":"small"},"used":"` + time.Now().Format(time.RFC3339Nano) + `","cached":[]}`)
 	if got := ask(second, "moved"); got != "small" {
 		t.Errorf("the note of another process is not heard: %s", got)

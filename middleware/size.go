@@ -153,7 +153,6 @@ func (s *size) addResult(r ResultPart) (files []sdk.Part) {
 	return files
 }
 
-// addFile counts a file and returns it as a part of a query.
 func (s *size) addFile(p llms.ContentPart) sdk.Part {
 	switch p := p.(type) {
 	case llms.BinaryContent:

@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// worst is a ledger that keeps what was reserved, and refuses nothing.
+// worst is a ledger that records reservations and rejects none.
 type worst struct {
 	usd []float64
 	run string
@@ -30,8 +30,8 @@ func (w *worst) Reserve(_ context.Context, q *sdk.Query, usd float64) (step.Rese
 
 func (w *worst) Settle(context.Context, float64) error { return nil }
 
-// seen is what a step makes of a request: the query, the answer that checks look at,
-// and what the first call was expected to cost at most.
+// seen is what a step derives from a request: the query, the answer passed to checks, and the worst case of the first
+// call.
 type seen struct {
 	query  sdk.Query
 	answer sdk.Answer
@@ -40,7 +40,7 @@ type seen struct {
 	err    error
 }
 
-// look sends a request to one model and returns what was made of it.
+// look sends a request to one model and returns what the step derived from it.
 func look(t *testing.T, c middleware.Candidate, messages []llms.MessageContent, options ...llms.CallOption) (s seen) {
 	t.Helper()
 	w := &worst{}
@@ -55,8 +55,8 @@ func look(t *testing.T, c middleware.Candidate, messages []llms.MessageContent, 
 	return s
 }
 
-// bytes returns the length of the prompt that was reserved: short ones are a third of their
-// length and what servers add.
+// bytes returns the reserved length of the prompt: short prompts are reserved at a third of their length plus the
+// servers' overhead.
 func (s *seen) bytes() float64 {
 	added := 2000.0
 	if len(s.query.Tools) > 0 {
@@ -65,7 +65,7 @@ func (s *seen) bytes() float64 {
 	return math.Round(3 * (s.usd - added))
 }
 
-// A dollar for each byte of the prompt: its worst case in USD is its length.
+// perByte prices the prompt at one dollar per byte, so that the worst case in USD is its length.
 func perByte(c middleware.Candidate) middleware.Candidate {
 	c.Model.Price = sdk.Price{Input: 1e6}
 	return c
@@ -75,8 +75,8 @@ func said(role llms.ChatMessageType, parts ...llms.ContentPart) llms.MessageCont
 	return llms.MessageContent{Role: role, Parts: parts}
 }
 
-// The length of a prompt is that of all that is in it, with 16 bytes for each message
-// and each part; an image counts a thousand tokens, and ten thousand in the worst case.
+// The length of a prompt covers all its content, with 16 bytes for each message and part; an image counts as a
+// thousand tokens, and as ten thousand in the worst case.
 func TestTheLengthOfAPrompt(t *testing.T) {
 	image := llms.ImageURLContent{URL: "https://example.com/a.png"}
 	for what, c := range map[string]struct {
@@ -125,8 +125,8 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 	}
 }
 
-// A document is expected to have as many tokens as a picture, whatever its bytes, and may have a
-// token for each and fill a context.
+// A document is expected to have as many tokens as an image, whatever its size, but can have one token per byte and
+// fill a context.
 func TestDocumentsAreNotCountedByTheirBytes(t *testing.T) {
 	pdf := middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 3_000)}
 	for what, part := range map[string]llms.ContentPart{"plain": pdf, "cited": middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: []byte(`{"type":"document","source":{"data":"` + strings.Repeat("A", 3_000) + `"}}`), Instead: pdf}} {
@@ -137,7 +137,7 @@ func TestDocumentsAreNotCountedByTheirBytes(t *testing.T) {
 	}
 }
 
-// Tools and schemas are sent with the prompt and count in it.
+// Tools and schemas are sent with the prompt and count as part of it.
 func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 	plain := look(t, perByte(small(says("fine"))), human("hello"))
 	tool := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Description: "finds it", Parameters: map[string]any{"type": "object"}}}
@@ -155,7 +155,7 @@ func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 			t.Errorf("parameters %s: %+v, %v", what, got.query.Tools, got.err)
 		}
 	}
-	// A model that knows no schemas is told in words: they are what is counted.
+	// A model without schemas gets the schema as text, which is then counted.
 	teller := keeps(text(`{}`))
 	schema := look(t, perByte(small(teller)), human("hello"), middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{"type":"object"}`)}}))
 	told := teller.messages[0].Parts[0].(llms.TextContent).Text
@@ -164,8 +164,8 @@ func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 	}
 }
 
-// Several answers cost their prompt once, and what a prediction may cost comes on top
-// for each.
+// Several answers pay for their prompt once, and the possible cost of a prediction is added for each
+// of them.
 func TestTheWorstCaseOfSeveralAnswers(t *testing.T) {
 	c := small(says("fine"))
 	c.Model.Price, c.Model.MaxOutputTokens = sdk.Price{Input: 1, Output: 10}, 100
@@ -192,7 +192,7 @@ func TestTheWorstCaseOfSeveralAnswers(t *testing.T) {
 	}
 }
 
-// Tools that the provider runs, service tiers and what is kept for an hour are reserved.
+// Reservations include hosted tools, service tiers and cache writes kept for an hour.
 func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 	c := small(says("fine"))
 	c.Model.Price, c.Model.MaxOutputTokens, c.Model.ContextTokens = sdk.Price{Input: 1, CacheWrite: 1.25, Output: 10}, 100, 50_000
@@ -264,7 +264,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 	}
 }
 
-// The features of a query count turns, tools, tool errors and calls made again.
+// The features of a query count turns, tools, tool errors and repeated calls.
 func TestFeaturesOfAConversation(t *testing.T) {
 	call := func(id, arguments string) llms.MessageContent {
 		return said(llms.ChatMessageTypeAI, llms.ToolCall{ID: id, FunctionCall: &llms.FunctionCall{Name: "find", Arguments: arguments}})
@@ -303,8 +303,8 @@ func TestFeaturesOfAConversation(t *testing.T) {
 	}
 }
 
-// A text agent is known by its stop word and its instructions, wherever they stand
-// among others.
+// A text agent is recognized by its stop word and its instructions, wherever they stand among
+// others.
 func TestTextAgentsAreKnown(t *testing.T) {
 	const mrkl = "Final Answer: the final answer to the original input question"
 	for what, c := range map[string]struct {
@@ -327,7 +327,7 @@ func TestTextAgentsAreKnown(t *testing.T) {
 	}
 }
 
-// Where a client does not count, a token is four bytes of what was said and thought.
+// If a client reports no usage, a token is estimated as four bytes of text or reasoning.
 func TestUncountedAnswersAreEstimated(t *testing.T) {
 	choice := &llms.ContentChoice{Content: "four", ReasoningContent: "because", StopReason: "stop", ToolCalls: []llms.ToolCall{
 		{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":"it"}`}}, {ID: "2"}}}
@@ -349,7 +349,7 @@ func TestUncountedAnswersAreEstimated(t *testing.T) {
 	}
 }
 
-// The response counts the whole step: cached tokens with the prompt, reasoning with the
+// The response counts the whole step: cached tokens as part of the prompt, reasoning as part of the
 // answer.
 func TestTheResponseCountsTheStep(t *testing.T) {
 	counted := func(content string) *fake {
@@ -372,7 +372,7 @@ func keepsFake(content string, info map[string]any) *fake {
 	}}
 }
 
-// An answer ends at the first of the stop words, also where that is its beginning.
+// An answer ends at the first stop word, even if that is its beginning.
 func TestAnswersEndAtTheFirstStopWord(t *testing.T) {
 	for content, want := range map[string]string{"one STOP two END": "one ", "one END two STOP": "one ", "STOP one": "", "one": "one"} {
 		got := look(t, small(says(content)), human("hello"), llms.WithStopWords([]string{"", "STOP", "END"}))
@@ -382,8 +382,8 @@ func TestAnswersEndAtTheFirstStopWord(t *testing.T) {
 	}
 }
 
-// Content blocks are one answer unless several were asked for; what one block does not
-// say of the end or of a function another does.
+// Content blocks form one answer unless several were requested. A stop reason or a function in any of them
+// counts.
 func TestBlocksAreOneAnswerUnlessSeveralAreWanted(t *testing.T) {
 	blocks := func() *llms.ContentResponse {
 		return &llms.ContentResponse{Choices: []*llms.ContentChoice{
@@ -404,8 +404,7 @@ func TestBlocksAreOneAnswerUnlessSeveralAreWanted(t *testing.T) {
 	}
 }
 
-// What a model says when it declines is its answer, and checks see that it declined;
-// where there is text as well, the text is.
+// A refusal is the text of an answer if there is no other text, and checks recognize it.
 func TestARefusalIsTheAnswer(t *testing.T) {
 	refuses := func(content, refusal string) *fake {
 		return keepsFake(content, map[string]any{middleware.KeyExtra: &middleware.Extra{Refusal: refusal, Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}})
@@ -419,7 +418,7 @@ func TestARefusalIsTheAnswer(t *testing.T) {
 	}
 }
 
-// A client that returns what it has when its caller is gone has not answered.
+// A client that returns a partial answer when the context ends has not answered.
 func TestAnAnswerAfterTheEndIsNone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	late := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
@@ -432,7 +431,7 @@ func TestAnAnswerAfterTheEndIsNone(t *testing.T) {
 	}
 }
 
-// A model that reads Params is given the caller's metadata and nothing of another's.
+// A native model gets the caller's metadata and no metadata of others.
 func TestMetadataReachesASpeaker(t *testing.T) {
 	for what, options := range map[string][]llms.CallOption{"none": nil, "some": {llms.WithMetadata(map[string]any{"a": 1})}} {
 		s := &nativeModel{resp: text("fine")}
@@ -445,7 +444,7 @@ func TestMetadataReachesASpeaker(t *testing.T) {
 	}
 }
 
-// A schema that a model has no word for stands after the system's own messages.
+// A schema for a model without schemas is placed after the caller's system messages.
 func TestASchemaIsToldAfterTheSystemsWords(t *testing.T) {
 	system := said(llms.ChatMessageTypeSystem, llms.TextContent{Text: "be brief"})
 	schema := middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{}`)}})
@@ -472,7 +471,7 @@ func TestASchemaIsToldAfterTheSystemsWords(t *testing.T) {
 	}
 }
 
-// A run that is named by a key has its account by another name.
+// A run whose name contains a key has its account under a redacted name.
 func TestRunsAreNotNamedByKeys(t *testing.T) {
 	for name, want := range map[string]string{"sk-proj-planted0123456789": "[redacted]", "nightly": "nightly"} {
 		w := &worst{}

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// modelOf is a model of a dialect.
+// modelOf is a model with a given dialect.
 type modelOf struct {
 	nativeModel
 	dialect middleware.Dialect
@@ -22,8 +22,8 @@ type modelOf struct {
 
 func (m *modelOf) Dialect() middleware.Dialect { return m.dialect }
 
-// Under a cap a model gets what is known to be within what is reserved, and nothing else in
-// whatever spelling; the answer names the rest. Without a cap all passes.
+// Under a cap a model only gets members whose cost is covered by the reservation, in whatever spelling; the answer
+// names the others. Without a cap all members are sent.
 func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 	for _, c := range []struct {
 		dialect      middleware.Dialect
@@ -88,8 +88,8 @@ func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 	}
 }
 
-// What a search for tools has found is looked through like the request's own tools, and the
-// caller's messages stay as they are.
+// Tools found by a tool search are filtered like the request's own tools, and the caller's messages are not
+// modified.
 func TestToolsWithinMessagesUnderACap(t *testing.T) {
 	const given, want = `{"type":"tool_search_output","call_id":"c","tools":[{"type":"image_generation"},{"type":"function","name":"f"}]}`, `{"call_id":"c","tools":[{"name":"f","type":"function"}],"type":"tool_search_output"}`
 	s := &modelOf{nativeModel{resp: text("fine")}, middleware.DialectResponses}
@@ -109,7 +109,7 @@ func TestToolsWithinMessagesUnderACap(t *testing.T) {
 	}
 }
 
-// A tier that every API has a word for is sent under a cap where its price is known.
+// A service tier is sent under a cap if its price is known.
 func TestTiersOfAnUnknownPrice(t *testing.T) {
 	for tier, want := range map[string]string{"priority": "priority", "Flex": "Flex", "ultra": ""} {
 		s := &nativeModel{resp: text("fine")}
@@ -120,7 +120,7 @@ func TestTiersOfAnUnknownPrice(t *testing.T) {
 	}
 }
 
-// An answer costs what the tier costs that the server says it took.
+// An answer is priced by the tier that the server reports.
 func TestTheTierThatWasServed(t *testing.T) {
 	for _, c := range []struct {
 		asked, served string
@@ -145,7 +145,7 @@ func TestTheTierThatWasServed(t *testing.T) {
 	}
 }
 
-// Anthropic's fast mode costs what the answer says of its speed.
+// Anthropic's fast mode is priced by the speed that the answer reports.
 func TestTheSpeedThatWasServed(t *testing.T) {
 	for served, want := range map[string]float64{"": 2, "fast": 2, "standard": 1} {
 		resp := text("fine")
@@ -163,7 +163,7 @@ func TestTheSpeedThatWasServed(t *testing.T) {
 	}
 }
 
-// Where Claude ran costs what the answer says of it, unless the request says it itself.
+// The place of inference is priced by what Claude's answer reports, unless the request sets it.
 func TestThePlaceThatServed(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked, served string
@@ -195,7 +195,7 @@ func TestThePlaceThatServed(t *testing.T) {
 	}
 }
 
-// Tokens of audio cost what they are priced at, where the price says so.
+// Audio tokens are priced separately if the model's price states that.
 func TestAudioThatWasHeard(t *testing.T) {
 	for _, c := range []struct {
 		price float64
@@ -216,7 +216,7 @@ func TestAudioThatWasHeard(t *testing.T) {
 	}
 }
 
-// What is written to a cache costs what its server says of how long it is kept.
+// Cache writes are priced by the lifetime that the server reports.
 func TestTheCacheThatWasServed(t *testing.T) {
 	const price, writes = 1e-6, 1500 // in dollars a token of input; 1.25 times as much for five minutes, 2 for an hour
 	for name, tt := range map[string]struct {
@@ -245,7 +245,7 @@ func TestTheCacheThatWasServed(t *testing.T) {
 	}
 }
 
-// A chat completion that is asked to search has searched once, where its usage does not say so.
+// A chat completion with search counts one search if its usage reports none.
 func TestASearchIsCounted(t *testing.T) {
 	resp := text("fine")
 	resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}

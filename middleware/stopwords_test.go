@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A stream ends at a stop word that the model goes past, wherever its pieces are cut, and says
-// the same as the answer, whose parts and calls end there, too.
+// A stream ends at a stop word that the model ignores, wherever its pieces are split, and has the same content as the
+// answer, whose parts and calls end there too.
 func TestStreamsEndAtStopWords(t *testing.T) {
 	call := llms.ToolCall{ID: "c", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: "{}"}}
 	for name, tt := range map[string]struct {

@@ -21,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// chunks collects what a caller who streams sees.
+// chunks collects what a streaming caller is shown.
 type chunks struct{ list []string }
 
 func (c *chunks) option() llms.CallOption {
@@ -162,7 +162,7 @@ func TestToolCallsOnlyStreamNothing(t *testing.T) {
 	}
 }
 
-// routed is a cascade of which nobody looks at the answers: small is worth its price.
+// routed is a cascade whose answers are not judged: small is worth its price.
 func routed(t *testing.T, smallModel, largeModel *fake, mode middleware.StreamMode) *middleware.Model {
 	t.Helper()
 	s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{50}})
@@ -172,8 +172,8 @@ func routed(t *testing.T, smallModel, largeModel *fake, mode middleware.StreamMo
 	return wrap(t, middleware.Config{Models: []middleware.Candidate{small(smallModel), large(largeModel)}, Step: step.Config{Strategy: s}, Stream: mode})
 }
 
-// Where nothing but free checks looks at an answer it comes live, in any strategy; a
-// refusal is held back, and another model's answer is shown in its place.
+// If only free checks judge an answer, it is streamed live, with any strategy; a refusal is held back, and another
+// model's answer is shown in its place.
 func TestCommitStreamsWhatNobodyLooksAt(t *testing.T) {
 	for _, tt := range []struct {
 		small, want string
@@ -198,7 +198,7 @@ func TestCommitStreamsWhatNobodyLooksAt(t *testing.T) {
 	}
 }
 
-// With tools on offer a check may still reject the answer when it is whole.
+// With tools on offer, a check may still reject the complete answer.
 func TestCommitHoldsBackWhatChecksMayReject(t *testing.T) {
 	var seen chunks
 	_, err := routed(t, says("no JSON at all"), says(`{"a": 1}`), middleware.Commit).GenerateContent(t.Context(), human("q"), seen.option(), llms.WithJSONMode())
@@ -207,7 +207,7 @@ func TestCommitHoldsBackWhatChecksMayReject(t *testing.T) {
 	}
 }
 
-// A reader who has gone is not given another model's answer, and nobody pays for it.
+// A reader that has disconnected does not get another model's answer, and none is paid for.
 func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 	gone := errors.New("connection reset by the reader")
 	second := says("from large")
@@ -216,7 +216,7 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 	if !errors.Is(err, gone) || second.calls.Load() != 0 {
 		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
 	}
-	// The default keeps to one model too, and says why the step failed.
+	// Buffer also calls only one model, and the error states the reason.
 	_, err = routed(t, says("an answer"), second, middleware.Buffer).GenerateContent(t.Context(), human("q"),
 		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
 	if !errors.Is(err, gone) || second.calls.Load() != 0 {
@@ -224,7 +224,7 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 	}
 }
 
-// What the caller's own function returns, and its end of the call, are no failures of the model.
+// An error of the caller's function, and the end of the call that it causes, are not failures of the model.
 func TestStreamThatItsReaderEndsIsNoFailureOfTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var call sdk.Call
@@ -267,7 +267,7 @@ func TestStreamThatItsReaderEndsIsNoFailureOfTheModel(t *testing.T) {
 	})
 }
 
-// Some clients go on when the caller's function returns an error, and return the answer.
+// Some clients continue and return the answer although the caller's function returned an error.
 func TestErrorOfTheReaderIsReturnedThoughAClientGoesOn(t *testing.T) {
 	enough := errors.New("enough")
 	deaf := &fake{say: func(ctx context.Context, _ []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
@@ -290,7 +290,7 @@ func TestSchemaThatIsNotJSONIsTheCallersError(t *testing.T) {
 	}
 }
 
-// What comes whole beside a stream's texts holds no key either, in a spelling that could go on.
+// Fields that arrive in one piece within a stream contain no key either, even if the key could continue.
 func TestStreamedPartsHaveNoSecrets(t *testing.T) {
 	const key = "sk-proj-0123456789abcdef"
 	lines := strings.Join(regexp.MustCompile(".{1,8}").FindAllString(base64.StdEncoding.EncodeToString([]byte(key)), -1), `\r\n`)
@@ -317,7 +317,7 @@ func TestStreamedPartsHaveNoSecrets(t *testing.T) {
 	}
 }
 
-// A key that an upstream repeats in pieces reaches nobody; other pieces come as they are.
+// A key that an upstream repeats in pieces is not shown; other pieces are passed on unchanged.
 func TestStreamsHaveNoSecrets(t *testing.T) {
 	const key = "sk-proj-0123456789abcdef"
 	for name, c := range map[string]struct {

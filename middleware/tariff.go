@@ -15,7 +15,6 @@ import (
 // defaultReads is how often a call is assumed to reread the context if its hosted tools have no limit.
 const defaultReads = 20
 
-// maxUses limits the number of tool uses that is read from a request.
 const maxUses = 1_000_000
 
 // hostedCalls returns how often a call can reread the context because the provider runs tools within it
@@ -142,7 +141,6 @@ const (
 	hourFactor    = 2
 )
 
-// tierFactor returns the factor of a tier on the prices p.
 func tierFactor(tiers map[string]float64, p *sdk.Price, value string) float64 {
 	value = strings.ToLower(value)
 	factor, isKnown := tiers[value]

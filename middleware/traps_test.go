@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// received is a model that keeps what it was given.
+// received is a model that records its input.
 type received struct {
 	fake
 	messages []llms.MessageContent
@@ -32,7 +32,7 @@ func keeps(resp *llms.ContentResponse) *received {
 	return r
 }
 
-// as returns a candidate that is served by a provider.
+// as returns the candidate with the given provider.
 func as(c middleware.Candidate, provider string) middleware.Candidate {
 	c.Model.Provider = provider
 	return c
@@ -191,7 +191,7 @@ func TestMessagesAreWrittenForEachProvider(t *testing.T) {
 	}
 }
 
-// Calls without ids get some, results in one message are told apart, and ids are those that the model's API takes.
+// Calls without ids get ids, several results in one message are separated, and ids have the form that the model's API accepts.
 func TestCallsOfOtherClientsAreAnswered(t *testing.T) {
 	call := func(id string) llms.ToolCall {
 		return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: "now", Arguments: "{}"}}
@@ -239,7 +239,7 @@ func TestCallsOfOtherClientsAreAnswered(t *testing.T) {
 	}
 }
 
-// langchaingo's anthropic client returns a choice for each block; what one block says of all is not lost by the next.
+// langchaingo's anthropic client returns a choice for each block; fields set by one block are not overwritten by the next.
 func TestThinkingOfABlockIsKept(t *testing.T) {
 	resp := &llms.ContentResponse{Choices: []*llms.ContentChoice{
 		{StopReason: "end_turn", GenerationInfo: map[string]any{"ThinkingContent": "hm", "ThinkingSignature": "s", "InputTokens": 10, "OutputTokens": 8}},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A profile is held against the candidates, which arms and further answers are too.
+// A profile is checked against the candidates, which include arms and further samples.
 func TestProfilesOfArms(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "p.json")
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {

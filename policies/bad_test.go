@@ -33,8 +33,8 @@ var schemas = policies.SchemaSource(func(p policies.Plugin, role string) (*schem
 	}}, nil
 })
 
-// Each archive is a bad policy (policy.hcl, with further files, env and set) and
-// what stepfall says of it (want). Read the want files: would you like to get them?
+// Each archive has an invalid policy (policy.hcl, with further files, env and set) and the diagnostics for it (want).
+// Read the want files as an operator would.
 func TestMessagesForBadPolicies(t *testing.T) {
 	archives, err := filepath.Glob("testdata/bad/*.txtar")
 	if err != nil {

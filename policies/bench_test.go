@@ -27,9 +27,8 @@ func long(tb testing.TB) string {
 	return b.String()
 }
 
-// BenchmarkLoad200Lines loads and validates a policy of 200 lines from a file. It
-// also reports the processor time, all threads together, which other programs on
-// the machine do not lengthen.
+// BenchmarkLoad200Lines loads and validates a policy of 200 lines from a file. It also reports the processor time of
+// all threads, which does not depend on the load of the machine.
 func BenchmarkLoad200Lines(b *testing.B) {
 	text := long(b)
 	if lines := strings.Count(text, "\n"); lines < 200 || lines > 215 {

@@ -13,9 +13,8 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// bombs are policies that would bring down who reads them, by what each would cost
-// when nothing bounded it, and what is said of each. A few are harmless after all and
-// say what everybody gets who writes such a thing by mistake.
+// bombs are policies that would exhaust a reader without limits, named by their cost, with the expected diagnostic.
+// A few are harmless after all and get the same diagnostic as an ordinary mistake.
 var bombs = []struct{ name, text, want string }{
 	{"parentheses", "a = " + strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000), "nested too deep"},
 	{"parentheses that never close", "a = " + strings.Repeat("(", 5_000), "nested too deep"},
@@ -83,7 +82,7 @@ var bombs = []struct{ name, text, want string }{
 	{"JSON", strings.Repeat(`{"a":`, 5_000), "nested too deep"},
 }
 
-// What is as large as it may be is read, and one more is not.
+// Values at a limit are accepted, and values one beyond it are rejected.
 func TestBoundsAreWhereTheyAreSaidToBe(t *testing.T) {
 	local := func(value string) string { return "locals {\n  a = " + value + "\n}\n" }
 	name := func(n int) string { return strings.Repeat("n", n) }
@@ -121,7 +120,7 @@ func TestBoundsAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-// doubling makes locals of which each is made of the one before.
+// doubling returns locals that each refer to the previous one.
 func doubling(form, first string, n int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "locals {\n  a0 = %s\n", first)
@@ -157,8 +156,8 @@ func list(n int) string {
 	return "[" + b.String() + "]"
 }
 
-// atOnce fails a test in which one policy holds up its reader. It is far more than any
-// takes, because machines that run tests are busy with others.
+// atOnce is the time limit for reading one policy. It is far longer than any policy needs, because test machines
+// have other load.
 const atOnce = time.Minute
 
 func TestAttackPolicy(t *testing.T) {
@@ -186,7 +185,7 @@ func TestAttackPolicy(t *testing.T) {
 	}
 }
 
-// Overrides come from whoever starts the process, and are bounded all the same.
+// Overrides come from the user who starts the process, but are limited all the same.
 func TestAttackPolicyOverride(t *testing.T) {
 	for _, set := range []string{
 		"budget.step_usd=" + strings.Repeat("(", 100_000),
@@ -212,7 +211,7 @@ func TestAttackPolicyFormat(t *testing.T) {
 	}
 }
 
-// A policy of the largest size that people write loads as quickly as ever.
+// A policy of the largest realistic size loads quickly.
 func TestLargePoliciesLoad(t *testing.T) {
 	var b strings.Builder
 	for i := range 300 {
@@ -229,7 +228,7 @@ func TestLargePoliciesLoad(t *testing.T) {
 	}
 }
 
-// What lies outside the folder is not read, whatever leads there; nor is what is no file.
+// Files outside the folder are not read, by whatever path, and neither is anything but a regular file.
 func TestAttackPolicyFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")
@@ -293,7 +292,7 @@ func TestAttackPolicyFiles(t *testing.T) {
 	}
 }
 
-// A folder may have any name: it is no pattern.
+// A folder's name is not interpreted as a pattern.
 func TestFolderNamedLikeAPattern(t *testing.T) {
 	for _, name := range []string{"p[o]licy", "a{b,c}", "[", "[a-"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -311,7 +310,7 @@ func TestFolderNamedLikeAPattern(t *testing.T) {
 	}
 }
 
-// A folder that is a link is the folder that it leads to, also where the policy in it leads elsewhere.
+// A folder that is a symbolic link works like its target, even if the policy in it is a link to elsewhere.
 func TestPolicyFolderBehindALink(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")
@@ -328,8 +327,8 @@ func TestPolicyFolderBehindALink(t *testing.T) {
 	}
 }
 
-// Links within the folder are followed, as those by which Kubernetes mounts a policy;
-// and a policy that is a link itself finds what lies beside it, at both ends.
+// Links within the folder are followed, like those with which Kubernetes mounts a policy. A policy that is a link
+// itself finds the files beside the link and beside its target.
 func TestPoliciesBehindLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")

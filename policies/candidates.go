@@ -21,7 +21,6 @@ func (m *Model) arms() []Model {
 	return list
 }
 
-// withSamples returns an arm and its further samples as candidates.
 func (m *Model) withSamples() []Model {
 	list := []Model{*m}
 	for k := 2; k <= m.Samples; k++ {
@@ -65,7 +64,6 @@ func (p *Policy) expandCandidates() {
 	p.expandNames(named)
 }
 
-// expandNames replaces each model's name by the names of its candidates.
 func (p *Policy) expandNames(named map[string][]string) {
 	expand := func(names *[]string) {
 		if *names == nil {

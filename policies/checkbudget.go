@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// moneyCap is a cap of a policy and its position.
 type moneyCap struct {
 	name string
 	usd  float64
 	at   origin
 }
 
-// checkBudget checks that the caps leave room for calls.
 func (l *loader) checkBudget(p *Policy) {
 	b := p.Budget
 	usual, worst, ok := cheapestAnswers(p)

@@ -35,7 +35,6 @@ func (l *loader) checkPlugins(p *Policy) {
 	}
 }
 
-// agreementPlugin is the name of the built-in estimator.
 const agreementPlugin = "agreement"
 
 // BuiltIn reports whether the estimator is the built-in one for the agreement of answers

@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Of the match blocks that apply the first one counts, and where none does the policy's
-// own strategy and all its models.
+// The first of the matching blocks applies. If none matches, the policy's own strategy and all its models
+// apply.
 func TestTheFirstMatchCounts(t *testing.T) {
 	first, second, all := &policies.Strategy{Kind: "route"}, &policies.Strategy{Kind: "index"}, &policies.Strategy{Kind: "cascade"}
 	p := &policies.Policy{
@@ -38,8 +38,8 @@ func TestTheFirstMatchCounts(t *testing.T) {
 	}
 }
 
-// A query meets a block's conditions when it meets each of them, and else is told which
-// it does not.
+// A query matches a block if it meets all its conditions; otherwise the result names the condition that it does not
+// meet.
 func TestConditionsOfAMatch(t *testing.T) {
 	yes, no := true, false
 	tested := sdk.Query{}

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// The line that is at fault is shown as far as one reads it, with the place counted in characters.
+// The faulty line is shown up to a readable length, with the position counted in characters.
 func TestSnippet(t *testing.T) {
 	long := strings.Repeat("é", 159)
 	for name, c := range map[string]struct {
@@ -42,7 +42,7 @@ func TestSnippet(t *testing.T) {
 	}
 }
 
-// A diagnostic shows what it has, and marks the place below its line.
+// A diagnostic shows the fields that are set, and marks the position below its line.
 func TestDiagnosticAsText(t *testing.T) {
 	for _, c := range []struct {
 		d    diagnostic
@@ -85,7 +85,7 @@ func TestDiagnosticAsText(t *testing.T) {
 	}
 }
 
-// What nobody reads to its end is cut, between two characters.
+// Texts that are too long are truncated between two characters.
 func TestClip(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("a", 2000):        strings.Repeat("a", 2000),
@@ -98,7 +98,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// The nearest name is asked about, if it is near: two letters off, or one in three.
+// The most similar name is suggested if it differs by at most two letters, or by one in three.
 func TestDidYouMean(t *testing.T) {
 	for _, c := range []struct {
 		given string
@@ -147,7 +147,7 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// Texts come back from quotes as they went in.
+// Unquoting a quoted text gives the text again.
 func TestQuoteAndNumber(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `""`, "a b~": `"a b~"`, `a"b`: `"a\"b"`, `\`: `"\\"`, "${a}": `"$${a}"`, "%{a}": `"%%{a}"`, "a\nb": `"a\nb"`, "é": `"é"`, "$": `"$"`,

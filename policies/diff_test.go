@@ -42,7 +42,7 @@ match "b" {
 session {}
 `
 
-// Whatever changes what would happen is a difference, and nothing else is.
+// Every change in effect is a difference, and nothing else is.
 func TestDiff(t *testing.T) {
 	blockOf := func(text, head string) string {
 		at := strings.Index(text, head)
@@ -86,7 +86,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// A profile of other content is a difference, whatever its name; the same one elsewhere is its name alone.
+// A profile with other content is a difference, whatever its name; if only the path changes, so does only the path.
 func TestDiffOfProfiles(t *testing.T) {
 	dir := t.TempDir()
 	with := func(profile, content string) *policies.Policy {

@@ -46,7 +46,7 @@ type secondsMark struct{}
 
 func functionNames() []string { return []string{"env", "file", "duration", "min", "max"} }
 
-// maxFile is the maximum size of a file that the function file reads.
+// maxFile limits what the function file reads, in bytes.
 const maxFile = 1 << 20
 
 func (l *loader) functions(dir string) map[string]function.Function {
@@ -111,7 +111,6 @@ func resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// scope returns the scope in which the expressions of a file in dir are evaluated.
 func (l *loader) scope(dir string) *hcl.EvalContext {
 	if s, ok := l.scopes[dir]; ok {
 		return s

@@ -49,5 +49,5 @@ func Blocks() []string {
 	return list
 }
 
-// Choice is what tests outside the package look at.
+// Choice exports choice for external tests.
 type Choice = choice

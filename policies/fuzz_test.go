@@ -36,7 +36,7 @@ func seeds(f *testing.F) []string {
 		}
 		list = append(list, string(a.Files[0].Data))
 	}
-	// What recurses in the parser or the evaluation, at both sides of the bound.
+	// Recursion in the parser or the evaluation, on both sides of the limit.
 	for _, pair := range [][2]string{
 		{"(", ")"}, {"[", "]"}, {"{a=", "}"}, {"!", ""}, {"-", ""}, {"1+", ""}, {"true ? 1 : ", ""}, {`"${`, `}"`}, {"min(", ")"},
 		{"[for x in [1] : ", "]"}, {"local.b[", "]"}, {"<<X\n${", "}\nX\n"}, {"\"%{ if true }", "%{ endif }\""},
@@ -51,8 +51,8 @@ func seeds(f *testing.F) []string {
 	return append(list, doubling("[local.%[1]s, local.%[1]s]", "[1]", 40), doubling(`"${local.%[1]s}${local.%[1]s}"`, `"x"`, 40))
 }
 
-// FuzzParse: whatever the text, there is a policy or there are diagnostics with
-// places inside the text, and a policy shows as one that loads to the same.
+// FuzzParse checks that any text gives either a policy or diagnostics with positions inside the text, and that Show
+// writes a text that loads to the same policy.
 func FuzzParse(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
@@ -106,8 +106,8 @@ func check(t *testing.T, text string, p *policies.Policy, err error) {
 	}
 }
 
-// FuzzLayers: whatever the environment and --set say, there is a policy or there
-// are diagnostics; and what is set by --set wins or is refused.
+// FuzzLayers checks that any environment and --set give either a policy or diagnostics, and that a value of --set
+// takes effect or is rejected.
 func FuzzLayers(f *testing.F) {
 	for _, s := range [][3]string{
 		{"STEPFALL__BUDGET__STEP_USD", "0.5", "budget.step_usd=0.25"},

@@ -157,7 +157,7 @@ func TestProfileIsCheckedByTheCaller(t *testing.T) {
 	}
 }
 
-// What answers cost is known to a profile; expected_output_tokens is a guess beside it.
+// A profile has measured costs, compared with which expected_output_tokens is only a guess.
 func TestBudgetBesideAProfile(t *testing.T) {
 	const fit = "fit {\n  profile = \"profile.json\"\n}\n"
 	isRefused := func(text string) bool {

@@ -13,8 +13,8 @@ import (
 
 var withKey = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
 
-// Each policy of the library loads without a warning and decides: its strategy is
-// built and run on a query until it stops.
+// Each policy of the library loads without a warning, and its strategy can be built and run on a query until it
+// stops.
 func TestLibraryPoliciesLoadAndRun(t *testing.T) {
 	if len(policies.Library()) < 7 {
 		t.Fatalf("library = %v", policies.Library())
@@ -43,7 +43,7 @@ func TestLibraryPoliciesLoadAndRun(t *testing.T) {
 	}
 }
 
-// run follows the strategy with answers of middling quality until it stops.
+// run follows the strategy until it stops, with answers of medium quality.
 func run(t *testing.T, p *policies.Policy, choice policies.Choice) {
 	t.Helper()
 	models := p.SDKModels()
@@ -76,8 +76,8 @@ func run(t *testing.T, p *policies.Policy, choice policies.Choice) {
 	t.Errorf("the strategy %s never stops", choice.Strategy.Kind)
 }
 
-// What the catalogue says is complete and plausible: a slip of a thousand in a
-// price would cost somebody money.
+// The catalogue is complete and plausible: a price that is wrong by a factor of a thousand would cost an operator
+// money.
 func TestCatalogue(t *testing.T) {
 	p, err := policies.Load("library:tiers", policies.LoadOptions{Env: withKey})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// Old prices are a warning, until the operator says that they hold or gives others.
+// Old prices cause a warning, until the operator confirms or replaces them.
 func TestOldPrices(t *testing.T) {
 	const rest = `
 model "small" {

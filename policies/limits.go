@@ -86,7 +86,6 @@ type frame struct {
 	parts  int
 }
 
-// closers maps opening tokens to closing ones.
 var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenOParen: hclsyntax.TokenCParen, hclsyntax.TokenOBrack: hclsyntax.TokenCBrack, hclsyntax.TokenOBrace: hclsyntax.TokenCBrace,
 	hclsyntax.TokenOQuote: hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc: hclsyntax.TokenCHeredoc,
@@ -261,7 +260,6 @@ func (m *meter) wrap(at *hclsyntax.Expression) {
 	}
 }
 
-// reportLimit reports the exceeded limit, once.
 func (l *loader) reportLimit(where string) {
 	if !l.work.reported {
 		l.work.reported = true

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// limited has two models: usual answers cost 0.0005 and 0.001 US dollars, the longest
-// 0.01 and 0.02.
+// limited has two models: answers of expected length cost 0.0005 and 0.001 US dollars, the longest ones 0.01 and
+// 0.02.
 const limited = `model "small" {
   provider = "openai"
   served   = "small-served"
@@ -46,7 +46,7 @@ verifier "tests" {
 }
 `
 
-// What is said of a number begins one step beyond its limit, not at it.
+// A diagnostic about a number appears one step beyond its limit, not at the limit.
 func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	const strategy = "strategy \"index\" {\n  lambda = 1\n}\n"
 	for _, c := range []struct{ text, says string }{
@@ -92,7 +92,7 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-// A number at the end of its range is taken, and the next is not; what is taken is what was written.
+// A number at the end of its range is accepted unchanged, and the next one is rejected.
 func TestValuesAtTheirLimits(t *testing.T) {
 	var p *policies.Policy
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestValuesAtTheirLimits(t *testing.T) {
 			}
 		})
 	}
-	// Durations that are made may be longer than those that are written.
+	// Computed durations can be longer than literal ones.
 	for seconds, fits := range map[string]bool{"4611686018": true, "4611686019": false, "-4611686018": false} {
 		p, err := loadText(t, strings.Replace(limited, "context_tokens  ", "timeout = duration(\"1s\") * "+seconds+"\n  context_tokens  ", 1)+"strategy \"index\" {\n  lambda = 1\n}\n")
 		if (err == nil) != fits || fits && p.Models[0].Timeout != 4611686018*time.Second {
@@ -160,7 +160,7 @@ func TestValuesAtTheirLimits(t *testing.T) {
 	}
 }
 
-// Overrides change the policy whether they come from the environment, from the command or from both.
+// Overrides apply whether they come from the environment, the command line or both.
 func TestOverridesOfEachLayer(t *testing.T) {
 	const env, set = "STEPFALL__RETRY__MAX_ATTEMPTS=3", "retry.max_attempts=4"
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestOverridesOfEachLayer(t *testing.T) {
 	}
 }
 
-// What the policy says of worth, and what the catalogue says of a model, is what decisions go by.
+// Values derived from worth_usd and from the catalogue are those that decisions use.
 func TestValuesThatFollowFromOthers(t *testing.T) {
 	const facts = `catalog "openai/served" {
   as_of  = "2026-01-01"
@@ -220,8 +220,8 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 	}
 }
 
-// The cheapest answer and the shortest longest one may be of different models, and reasoning is
-// the dearer part of an answer.
+// The model with the cheapest answer and the one with the cheapest longest answer can differ, and the higher price of
+// output and reasoning counts.
 func TestBudgetsGoByTheCheapestModel(t *testing.T) {
 	const strategy = "strategy \"index\" {\n  lambda = 1\n}\n"
 	reasons := strings.Replace(limited, "output_usd_per_million = 1\n", "output_usd_per_million = 1\n    reasoning_usd_per_million = 4\n", 1)
@@ -254,7 +254,7 @@ func TestBudgetsGoByTheCheapestModel(t *testing.T) {
 	}
 }
 
-// What is streamed as it comes cannot be taken back, so that a passthrough has one candidate.
+// A streamed answer cannot be taken back, so passthrough requires a single candidate.
 func TestPassthroughHasOneCandidate(t *testing.T) {
 	one := limited[:strings.Index(limited, "model \"large\"")]
 	stream := "stream {\n  mode = \"passthrough\"\n}\n"
@@ -312,7 +312,7 @@ func TestSettingOfAStrategy(t *testing.T) {
 	}
 }
 
-// Of models of one price the first judges, and the last is the one that is not judged.
+// Among models of equal price the first one judges, and the last one is not judged.
 func TestJudgeIsTheCheapest(t *testing.T) {
 	m := func(name string, price float64) *policies.Model {
 		return &policies.Model{Name: name, Price: policies.Price{Output: price}}
@@ -332,8 +332,8 @@ func TestJudgeIsTheCheapest(t *testing.T) {
 	}
 }
 
-// Blocks of the file have an empty line between them and none before the first; those in
-// blocks have none.
+// Top-level blocks are separated by a blank line, with none before the first; nested blocks are
+// not.
 func TestShowPutsBlocksApart(t *testing.T) {
 	p, err := loadText(t, limited+"strategy \"index\" {\n  lambda = 1\n}\n")
 	if err != nil {

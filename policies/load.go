@@ -260,7 +260,6 @@ func (p fileParser) loadIncludes(body *hclsyntax.Body) {
 	}
 }
 
-// testsTimeout is the default timeout for verifying a patch.
 const testsTimeout = 10 * time.Minute
 
 // extendTimeouts sets testsTimeout for verifiers of patches without a timeout.

@@ -103,7 +103,7 @@ func TestLoadFillsThePolicy(t *testing.T) {
 	}
 }
 
-// Paths are those of the folder that the policy lies in, wherever the process goes later.
+// Relative paths are resolved in the policy's folder, even if the process changes its working directory later.
 func TestPathsOfAPolicyStay(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

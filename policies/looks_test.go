@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// A verifier judges the queries that meet its conditions and have what its plugin needs, and says
-// that answers are right unless it only finds faults or gives a signal.
+// A verifier judges the queries that meet its conditions and have what its plugin needs. It can pass answers unless it
+// only finds faults or gives a signal.
 func TestWhichVerifiersJudge(t *testing.T) {
 	plain, tree := &sdk.Query{Group: "code"}, &sdk.Query{WorkDir: "/src"}
 	failing, passing, schema, tools := &sdk.Query{}, &sdk.Query{}, &sdk.Query{}, &sdk.Query{Tools: []sdk.Tool{{Name: "find"}}}
@@ -40,7 +40,7 @@ func TestWhichVerifiersJudge(t *testing.T) {
 			if c.v.Applies(q) {
 				applies = append(applies, name)
 			}
-			// Of its models' answers only, and only where it applies.
+			// Only the answers of its models, and only if it applies.
 			c.v.Models = []string{"small"}
 			p := &policies.Policy{Verifiers: []policies.Verifier{c.v}}
 			if got := p.Verifies(q, "small"); got != (c.judges && c.v.Applies(q)) || p.Verifies(q, "large") {
@@ -102,7 +102,7 @@ func TestSetbacksAreCountedWhereABlockAsks(t *testing.T) {
 	}
 }
 
-// Who lets nothing look at answers is told so, unless it is what was meant.
+// A policy whose answers nothing judges gets a warning, unless it states that intent.
 func TestWarningsWhereNothingLooks(t *testing.T) {
 	const (
 		blind  = "nothing looks at the answers"

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// A policy that a program makes is the one that the same words in a file make.
+// A policy built by a program equals the policy of a file with the same content.
 func TestNewIsWhatAFileWouldBe(t *testing.T) {
 	const text = `
 model "gpt-4.1-nano" {
@@ -92,7 +92,7 @@ session {}
 	}
 }
 
-// What is wrong with a value is told like what is wrong with a file.
+// Faults of a value are reported like faults of a file.
 func TestNewSaysWhatIsWrong(t *testing.T) {
 	_, err := policies.New("made", &policies.Policy{
 		Models:   []policies.Model{{Name: "m", Provider: "openia", Quality: policies.Quality{Mean: 2}}},

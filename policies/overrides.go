@@ -13,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// envPrefix begins the environment variables that override arguments.
 const envPrefix = "STEPFALL__"
 
 // parseEnv is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes the path of base_url in

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Of all pairs the two that cost least are taken, of different makers, before the dearest; what
-// costs nothing is left out. Prices are the catalogue's: 5 tokens in for each one out.
+// CheapPair returns the cheapest pair of different makers before the most expensive model; free models are left
+// out. Prices are the catalogue's, with 5 input tokens for each output token.
 func TestCheapPair(t *testing.T) {
 	const free = "ollama/home"
 	pairOf := func(t *testing.T, models ...string) (*Pair, error) {
@@ -61,15 +61,15 @@ func TestCheapPair(t *testing.T) {
 	}
 }
 
-// A pair costs what both and the steps in which they differ cost, and at least what may be spent
-// beside that on hard runs and doubts.
+// A pair costs both its models plus the large one where they differ, and at least what doubt_up_to allows for hard
+// runs and doubts.
 func TestPairCost(t *testing.T) {
 	if cheap, dear := pairCost(0.1), pairCost(0.4); cheap != DoubtUpTo || math.Abs(dear-0.67) > 1e-12 {
 		t.Errorf("%v and %v, want %v and 0.67", cheap, dear, DoubtUpTo)
 	}
 }
 
-// What is written for a pair is a policy, and it says what it saves.
+// Blocks returns a valid policy, and Expectation states the savings.
 func TestPairIsAPolicy(t *testing.T) {
 	models := ""
 	for _, name := range []string{"gpt-4.1", "mistral-small-latest", "gpt-4.1-mini"} {
@@ -92,7 +92,7 @@ func TestPairIsAPolicy(t *testing.T) {
 	if got := fmt.Sprintln(first.Strategy.Order, first.Strategy.Threshold, first.Estimators[0].DoubtUpTo, hard.When.Setbacks, hard.Strategy.Order, hard.Strategy.Threshold, first.Baseline, first.Holdout.Share, len(first.Warnings)); got != "[mistral-small-latest gpt-4.1-mini gpt-4.1] [0.9] 0.55 1 [gpt-4.1 gpt-4.1-mini mistral-small-latest] [0] gpt-4.1 0.05 0\n" {
 		t.Error(got, first.Warnings)
 	}
-	// The two cost 0.8 + 3.6 of 18 and the large one is asked in 27 % of the steps: 51 %, with doubts up
+	// The two cost 0.8 + 3.6 of 18 and the large one is called in 27 % of the steps: 51 %, with doubts up
 	// to 55 %. One run in twenty saves nothing.
 	if said := pair.Expectation(); !strings.HasPrefix(said, "about 43 % saved of always asking gpt-4.1. ") || !strings.Contains(said, "agreed on 73 % ") {
 		t.Error(said)

@@ -109,7 +109,6 @@ func (e priceEntry) answers() bool {
 	return priceProviders[e.Provider] != "" && (e.Mode == "chat" || e.Mode == "responses") && e.Input > 0 && e.Output > 0
 }
 
-// embeddedCatalog returns the built-in catalogue by name.
 func embeddedCatalog() (map[string]Catalog, error) {
 	p, err := New("catalog.hcl", &Policy{
 		Models:   []Model{{Name: "m", Provider: "go", Price: Price{Free: true}}},

@@ -36,7 +36,7 @@ func TestUpdateCatalog(t *testing.T) {
 	if d := cmp.Diff(want, changes); d != "" {
 		t.Error(d)
 	}
-	// A policy that holds the blocks is priced by them.
+	// A policy that contains the blocks uses their prices.
 	p, err := policies.Parse("policy.hcl", append(blocks, []byte(`model "a" {
   provider = "openai"
   served   = "gpt-4o"
@@ -55,7 +55,7 @@ strategy "route" { lambda = [0] }`)...), policies.LoadOptions{Env: []string{}})
 	}
 }
 
-// What the map leaves out, or cannot mean, stays as it was.
+// Facts that the map lacks, or that are implausible, are kept.
 func TestPriceMapStaysPlausible(t *testing.T) {
 	entry := func(more string) string {
 		return `{"gpt-4o": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05` + more + "}}"

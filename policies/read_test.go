@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What turns into a pipe between a look at it and its opening is not waited for:
-// reading ends while nobody writes.
+// A file that is replaced by a pipe between check and open does not block: reading ends although nothing is
+// written.
 func TestReadRegularBecomesAPipe(t *testing.T) {
 	dir := t.TempDir()
 	file, text, pipe := filepath.Join(dir, "policy.hcl"), filepath.Join(dir, "text"), filepath.Join(dir, "pipe")

@@ -14,7 +14,7 @@ import (
 
 const planted = "sk-planted-secret-0123456789"
 
-// However a secret is printed, nothing of it shows.
+// A secret is not revealed by any way of printing it.
 func TestSecretsDoNotPrint(t *testing.T) {
 	s := policies.NewSecret("KEY", planted)
 	type holder struct {
@@ -48,7 +48,7 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 }
 
-// A plugin's fields that keep a secret keep it whatever their place, and no other does.
+// Sensitive fields of a plugin accept secrets at any depth, and no other fields do.
 func TestSecretsInPluginConfigs(t *testing.T) {
 	source := func(policies.Plugin, string) (*schema.Schema, error) {
 		nested := schema.Field{Name: "server", Type: "object", Fields: []schema.Field{{Name: "key", Type: "string", Sensitive: true}, {Name: "name", Type: "string"}}}
@@ -74,8 +74,8 @@ func TestSecretsInPluginConfigs(t *testing.T) {
 	}
 }
 
-// Keys planted wherever somebody might put one never come out in diagnostics, in a
-// policy that is printed, or in what show writes.
+// Keys planted in every possible place appear neither in diagnostics nor in a printed policy nor in the output of
+// Show.
 func TestPlantedSecretsNeverShow(t *testing.T) {
 	other := "p@ssw0rd planted too"
 	env := []string{"KEY=" + planted, "OTHER=" + other, "STEPFALL__MODEL__SMALL__BASE_URL=http://x/?api_key=" + planted}
@@ -134,7 +134,7 @@ func TestPlantedSecretsNeverShow(t *testing.T) {
 	}
 }
 
-// A good policy with secrets in all places that keep them shows none of them.
+// A valid policy with secrets in all permitted places shows none of them.
 func TestGoodPolicyKeepsItsSecrets(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte(`
 locals {

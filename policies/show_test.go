@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// A plugin's config is shown as it was written, whatever it holds, and what env reads as the call.
+// A plugin's config is shown as written, whatever it contains, with env values as calls.
 func TestShowConfig(t *testing.T) {
 	const config = `verifier "judge" {
   plugin = "verifier-judge"
@@ -71,7 +71,7 @@ func TestShowConfig(t *testing.T) {
 	}
 }
 
-// What is shown of each line says who set it.
+// Each line is shown with the origin of its value.
 func TestShowOriginsAndOrder(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte("strategy \"index\" {\n  lambda = 1\n}\nbudget {\n  step_usd = 1\n}\n"+limited+"model \"extra\" {\n  provider = \"openai\"\n  served = \"gpt-4.1\"\n}\n"),
 		policies.LoadOptions{Env: []string{"STEPFALL__STREAM__MODE=commit"}, Sets: []string{"budget.step_usd=2"}})
@@ -100,7 +100,7 @@ func TestShowOriginsAndOrder(t *testing.T) {
 	}
 }
 
-// Prices count as old from the day after 18 months.
+// Prices count as old from the first day after 18 months.
 func TestPricesAreOldAfterEighteenMonths(t *testing.T) {
 	text := "catalog \"openai/small-served\" {\n  as_of = \"2025-01-01\"\n  source = \"a contract\"\n  price {\n    input_usd_per_million = 1\n    output_usd_per_million = 1\n  }\n}\n" +
 		"model \"small-served\" {\n  provider = \"openai\"\n}\nmodel \"again\" {\n  provider = \"openai\"\n  served = \"small-served\"\n}\nstrategy \"route\" {\n  lambda = 1\n}\n"

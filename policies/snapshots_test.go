@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// A model that is named with the day of its state has the facts of the plain name, unless the
-// catalogue has others for that day.
+// A model named with a snapshot date has the facts of the undated name, unless the catalogue has an entry for that
+// date.
 func TestModelsNamedWithADay(t *testing.T) {
 	for _, c := range []struct {
 		provider, served string

@@ -19,7 +19,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// lockedBuffer is a log that a test reads while it is written.
+// lockedBuffer is a log that can be read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -37,7 +37,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// signalling tells a channel of each record that a logger gets.
+// signalling sends each log record to a channel.
 type signalling struct {
 	slog.Handler
 	records chan string
@@ -77,7 +77,7 @@ func watch(t *testing.T, o policies.WatchOptions) *watched {
 	return w
 }
 
-// write replaces the policy as editors do: a new file takes the name.
+// write replaces the policy as editors do: a new file is renamed over it.
 func (w *watched) write(t *testing.T, text string) {
 	t.Helper()
 	tmp := w.file + ".tmp"
@@ -158,8 +158,7 @@ func TestWatcherReloadsOnHangup(t *testing.T) {
 	}
 }
 
-// A policy that is refused for a file that it includes is tried again when that file
-// changes.
+// A policy that was rejected because of an included file is tried again when that file changes.
 func TestWatcherFollowsTheFilesOfARefusedPolicy(t *testing.T) {
 	w := watch(t, policies.WatchOptions{Accept: func(_, next *policies.Policy) error {
 		if next.Budget.RunUSD == 10 {
@@ -213,7 +212,7 @@ func TestWatcherIsReadWhileItChanges(t *testing.T) {
 	readers.Wait()
 }
 
-// What would end or hold up the process is refused like any other fault.
+// A policy that would stop or block the process is rejected like any other faulty one.
 func TestAttackPolicyWatched(t *testing.T) {
 	w := watch(t, policies.WatchOptions{})
 	old := w.Policy()

@@ -21,15 +21,15 @@ import (
 	"github.com/stepfall/stepfall/adapters/sqlite"
 )
 
-// Options are those of package router.
+// Options are the options of package router.
 type Options = router.Options
 
-// Open is [router.Open] with all of stepfall's providers, plugins and stores where o sets none.
+// Open is [router.Open] with all of stepfall's providers, plugins and stores, unless o sets its own.
 func Open(ctx context.Context, path string, o Options) (*router.Router, error) {
 	return router.Open(ctx, path, Complete(o))
 }
 
-// Complete returns o with all of stepfall's providers, plugins and stores where o sets none.
+// Complete returns o with all of stepfall's providers, plugins and stores, unless o sets its own.
 func Complete(o Options) Options {
 	if o.Providers == nil {
 		o.Providers = provider.Clients()
@@ -41,7 +41,7 @@ func Complete(o Options) Options {
 		o.OpenStore = func(ctx context.Context, address string, logger hclog.Logger) (router.Store, error) {
 			s, err := OpenStore(ctx, address, logger)
 			if err != nil {
-				return nil, err // a nil *Shared would not be a nil Store
+				return nil, err // a nil *Shared in a Store would not be nil
 			}
 			return s, nil
 		}
@@ -50,7 +50,7 @@ func Complete(o Options) Options {
 }
 
 // OpenStore opens a store that processes can share: PostgreSQL if the address is a postgres:// URL,
-// otherwise the SQLite file of that name.
+// otherwise the SQLite file at that path.
 func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*store.Shared, error) {
 	switch {
 	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):

@@ -23,13 +23,13 @@ func (pluginHosts) Host(p *policies.Policy, ask func(ctx context.Context, model 
 	c.Logger, c.Models = logger, wire.ModelCallerFunc(ask)
 	h, err := host.New(c)
 	if err != nil {
-		return nil, err // a nil *Host would not be a nil PluginHost
+		return nil, err // a nil *Host in a PluginHost would not be nil
 	}
 	return h, nil
 }
 
-// Schemas implements [router.PluginHosts]. A plugin that is not there, or that does not
-// start, has no schema: what then happens is a matter of on_unavailable.
+// Schemas implements [router.PluginHosts]. A plugin that is missing or does not start has no schema;
+// on_unavailable then decides what happens.
 func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	source := Schemas(ctx, policy)
 	return func(p policies.Plugin, role string) (*schema.Schema, error) {
@@ -41,11 +41,11 @@ func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSo
 	}
 }
 
-// PluginStat counts what a plugin did in one block of the policy. Its State is "stopped", "starting",
-// "ready", "paused" or "open" after crashes, "refused" or "closed".
+// PluginStat has the statistics of a plugin in one block of the policy. Its State is "stopped", "starting",
+// "ready", "paused" or "open" (after crashes), "refused" or "closed".
 type PluginStat = host.Stats
 
-// PluginStats returns statistics on the plugins of the router's current policy; nil if it has none, or
+// PluginStats returns statistics about the plugins of the router's current policy, or nil if it has none or
 // if the program provides its own.
 func PluginStats(r *router.Router) []PluginStat {
 	if h, ok := r.PluginHost().(*host.Host); ok {
@@ -70,8 +70,8 @@ func hostConfig(p *policies.Policy) host.Config {
 	return c
 }
 
-// verifyTimeout is the longest timeout of the plugin's verifier blocks, or its
-// call_timeout if that is longer; the block's own timeout bounds each verification.
+// verifyTimeout returns the longest timeout of the plugin's verifier blocks, or its call_timeout if that is
+// longer. The block's own timeout limits each verification.
 func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
 	longest := b.CallTimeout
 	for i := range p.Verifiers {

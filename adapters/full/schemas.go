@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Schemas asks the plugins of the policy at a path for the schemas of their config blocks, and caches
-// the answers in the user's cache folder: a plugin in machine code is started only once, until its program changes.
+// Schemas returns a source that asks the plugins of the policy at a path for the schemas of their config blocks. It
+// caches the schemas in the user's cache folder, so that a native plugin is only started once per version of its program.
 func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	dir, err := os.UserCacheDir()
 	if err == nil {
@@ -35,9 +35,9 @@ func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	}
 }
 
-// cacheSchema returns the schema in dir for the program and role, or else asks for it and
-// writes it to dir. Nothing is cached if dir is empty, nor of scripts and wrappers: what they load changes
-// without them.
+// cacheSchema returns the schema of the program and role from dir, or else calls ask and writes its result to dir.
+// Nothing is cached if dir is empty. Scripts and wrappers are not cached either, because the code that they load
+// can change while they do not.
 func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
 	if dir == "" || !host.IsNative(program) {
 		return ask()
@@ -54,7 +54,7 @@ func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) 
 	if s, err = ask(); err != nil {
 		return nil, err
 	}
-	// Where it cannot be written it is asked for again. A partial file is not valid JSON and is ignored.
+	// If writing fails, the plugin is asked again next time. A partial file is not valid JSON and is ignored.
 	if text, err := json.Marshal(s); err == nil && os.MkdirAll(dir, 0o700) == nil {
 		_ = os.WriteFile(file, text, 0o600)
 	}

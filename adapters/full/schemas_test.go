@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A program is asked once, until it changes; a damaged note is as none. A script may have other modules beside it,
-// and is asked each time.
+// A program is asked for its schema once, until it changes; a damaged cache file is ignored. A script can load other
+// modules, and is asked each time.
 func TestSchemasAreRemembered(t *testing.T) {
 	dir := t.TempDir()
 	program, cache := filepath.Join(dir, "plugin"), filepath.Join(dir, "cache")
@@ -55,7 +55,7 @@ func TestSchemasAreRemembered(t *testing.T) {
 	}
 }
 
-// Whether a program may be started is looked at before its schema is known: a warning of the first time stays.
+// Whether a program may be started is checked before its schema is known: the first warning remains.
 func TestProgramsAreCheckedBeforeTheirSchemas(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "plugin")
 	if err := os.WriteFile(program, []byte("\x7fELF"), 0o600); err != nil {

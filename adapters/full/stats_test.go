@@ -32,7 +32,7 @@ strategy "cascade_route" { worth_usd = 0.05 }
 	return p
 }
 
-// A program can write the type of what it is told of a plugin.
+// A program can name the type of plugin statistics.
 func TestStatisticsOfPluginsHaveAName(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestStatisticsOfPluginsHaveAName(t *testing.T) {
 	}
 }
 
-// What is wrong with a plugin is said with the place in the policy that chose it.
+// An error of a plugin includes the position in the policy that selects the plugin.
 func TestErrorsOfPluginsHaveAPlace(t *testing.T) {
 	if _, err := router.New(t.Context(), withPlugin(t, "/nowhere/plugin"), full.Complete(router.Options{})); err == nil || !strings.Contains(err.Error(), "policy.hcl:8: verifier form: ") {
 		t.Error(err)

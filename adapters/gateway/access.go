@@ -71,8 +71,8 @@ func KeyOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 }
 
-// longestName limits the length of client-supplied names of runs, sessions and the like, because they are stored.
-const longestName = 512
+// maxNameBytes limits the length of client-supplied names of runs, sessions and the like, because they are stored.
+const maxNameBytes = 512
 
 // admit authenticates the client, and counts the request as one of its concurrent requests.
 func (g *Gateway) admit(x *exchange) *Refusal {
@@ -85,8 +85,8 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 		if len(values) == 0 {
 			continue
 		}
-		if *header.to = values[0]; len(values[0]) > longestName {
-			return dialect.Invalid(header.name, "the header %s has %d bytes: want at most %d", header.name, len(values[0]), longestName)
+		if *header.to = values[0]; len(values[0]) > maxNameBytes {
+			return dialect.Invalid(header.name, "the header %s has %d bytes: want at most %d", header.name, len(values[0]), maxNameBytes)
 		}
 		if !utf8.ValidString(values[0]) {
 			return dialect.Invalid(header.name, "the header %s is not UTF-8", header.name)
@@ -216,8 +216,8 @@ func (o origins) allow(origin string) bool {
 	return slices.Contains(o, "*") || slices.Contains(o, strings.ToLower(origin))
 }
 
-// exposed are the response headers that a page can read.
-var exposed = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, HeaderModels, headerNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
+// exposedHeaders are the response headers that a page can read.
+var exposedHeaders = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, HeaderModels, headerNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
 
 // serve sets the CORS headers. It answers a preflight request, and then returns true.
 func (o origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
@@ -231,7 +231,7 @@ func (o origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", exposed)
+	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/gateway"
 )
 
-// canned is an upstream without a network, so that what is measured is ours alone.
+// canned is an upstream without a network, so that only our own code is measured.
 type canned struct{ kind, answer string }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// BenchmarkGateway is what a request costs between the client's socket and the model's.
+// BenchmarkGateway measures a request between the client's socket and the model's.
 func BenchmarkGateway(b *testing.B) {
 	const (
 		head  = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":`

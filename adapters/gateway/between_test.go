@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// askBoth returns what models of two APIs are asked of one request.
+// askBoth returns the requests to models of two APIs for one client request.
 func askBoth(t *testing.T, path, body string) (claude, gpt string) {
 	t.Helper()
 	up := map[string]*vendor{
@@ -45,8 +45,8 @@ func askBoth(t *testing.T, path, body string) (claude, gpt string) {
 	return up["claude"].asked, up["gpt"].asked
 }
 
-// Marks for the cache, documents with citations and search results in the results of
-// tools reach Claude as they are, and their text the models of other APIs.
+// Cache controls, documents with citations and search results in tool results reach Claude unchanged, and models of
+// other APIs as text.
 func TestDocumentsAndResultsReachEveryModel(t *testing.T) {
 	const (
 		cached   = `{"type":"text","text":"a cat","cache_control":{"type":"ephemeral"}}`
@@ -73,8 +73,8 @@ func TestDocumentsAndResultsReachEveryModel(t *testing.T) {
 	}
 }
 
-// What a user says in a form that a model's API lacks is never left out: that model is not
-// asked.
+// A user's content in a form that a model's API lacks is never left out: that model is not
+// called.
 func TestForeignContentExcludes(t *testing.T) {
 	up := &vendor{whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}]}`}
 	llm, err := provider.New(provider.Options{Model: "gpt-1", Transport: up})
@@ -103,7 +103,7 @@ func TestForeignContentExcludes(t *testing.T) {
 	}
 }
 
-// A stream says from its first event which model answers, and about what it was asked.
+// The first event of a stream names the model that answers, and the estimated length of the prompt.
 func TestStreamsNameTheirModel(t *testing.T) {
 	llm := says(llms.ContentChoice{Content: "fine"})
 	m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "large"}, LLM: llm}}})
@@ -127,8 +127,8 @@ func TestStreamsNameTheirModel(t *testing.T) {
 	}
 }
 
-// A call of Claude's without arguments has those of an empty object in other APIs, streamed
-// too, and its service tier has their word.
+// A call of Claude's without arguments has an empty object in other APIs, also streamed, and Claude's service tier is
+// translated.
 func TestClaudeAnswersClientsOfOthers(t *testing.T) {
 	const usage = `"usage":{"input_tokens":9,"output_tokens":5,"service_tier":"standard"}`
 	up := upstream{
@@ -167,8 +167,8 @@ func TestClaudeAnswersClientsOfOthers(t *testing.T) {
 	}
 }
 
-// A turn that Claude pauses is not over: clients of other APIs, which have no word for that, are told
-// that it is not whole.
+// A turn that Claude pauses is not complete: clients of other APIs, which cannot express that, are told that the answer
+// is incomplete.
 func TestPausedTurnsAreNotWhole(t *testing.T) {
 	answer := strings.Replace(exampleAPIs["Messages"].answer, `"stop_reason":"tool_use","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hi"},
 			{"type":"tool_use","id":"t1","name":"look","input":{}},`, `"stop_reason":"pause_turn","content":[{"type":"text","text":"hi"},`, 1)
@@ -184,8 +184,8 @@ func TestPausedTurnsAreNotWhole(t *testing.T) {
 	}
 }
 
-// The model that paused a turn goes on with it, and no other does. Where the conversation has gone on
-// without, the open call of its tool is left out.
+// A paused turn is only continued by the model that paused it. If the conversation has continued without it, the open
+// call of its tool is left out.
 func TestPausedTurnsGoOn(t *testing.T) {
 	const paused = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"pause_turn","content":[{"type":"text","text":"I look"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"cats"}}],"usage":{"input_tokens":3,"output_tokens":4}}`
 	vendors := map[string]*vendor{"claude-opus-4-6": {whole: paused}, "claude-opus-4-5": {whole: paused}, "claude-sonnet-4-6": {whole: paused}}
@@ -224,7 +224,7 @@ func TestPausedTurnsGoOn(t *testing.T) {
 				t.Errorf("%s is sent %s", from, own.asked)
 			}
 		}
-		// A call that the model's code made waits for the client, and the code for that.
+		// A call made by the model's code waits for the client, and the code waits for the result.
 		call := strings.TrimSuffix(content, "]") + `,{"type":"tool_use","id":"toolu_1","name":"look","input":{},"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}}]`
 		if post(g, messagesPath, `{"model":"`+from+`",`+first+`,{"role":"assistant","content":`+call+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"a"}]}]}`); !strings.Contains(own.asked, `"id":"srvtoolu_1"`) {
 			t.Errorf("%s is sent %s", from, own.asked)
@@ -232,8 +232,8 @@ func TestPausedTurnsGoOn(t *testing.T) {
 	}
 }
 
-// An answer that its server did not finish, or that was cut, is told as such to clients of all APIs, with
-// no argument of a call that nobody gave.
+// An answer that its server did not finish, or that was truncated, is reported as incomplete to clients of all APIs,
+// without invented arguments of a call.
 func TestUnfinishedAnswersAreNotWhole(t *testing.T) {
 	chat := func(finish, message string) string {
 		return `{"id":"a","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"` + finish + `","message":{"role":"assistant",` + message + `}}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`
@@ -266,8 +266,8 @@ func TestUnfinishedAnswersAreNotWhole(t *testing.T) {
 	}
 }
 
-// Anthropic's tool runner goes on without threads where it is told so in its own words,
-// and what a vendor says of too long a request keeps its meaning.
+// Anthropic's tool runner continues without threads if the error has the expected form, and a vendor's error about the
+// length of a request keeps its meaning.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	g := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "fine"})})
 	w := post(g, messagesPath, `{"max_tokens":9,"thread":{"type":"new"},"messages":[{"role":"user","content":"hi"}]}`)

@@ -19,8 +19,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/gateway"
 )
 
-// A certificate that is renewed holds without a restart; files that are bad leave the last
-// good one in force, and the log says why once.
+// A renewed certificate takes effect without a restart. If the files are invalid, the last valid pair stays in use, and
+// the reason is logged once.
 func TestCertificatesAreReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

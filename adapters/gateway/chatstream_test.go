@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What nobody here knows of a call comes in a piece of that call, before the end of the answer.
+// Unknown members of a call are sent in a piece of that call, before the end of the answer.
 func TestChatStreamsEndWithWhatIsKnown(t *testing.T) {
 	const about = `"id":"a","system_fingerprint":"fp_1","service_tier":"default"`
 	_, w := askExampleBy(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", `true, "stream_options": {"include_usage": true}`, 1), upstream{streamed: sse(
@@ -37,8 +37,8 @@ func TestChatStreamsEndWithWhatIsKnown(t *testing.T) {
 	}
 }
 
-// What a server says of itself stands in each chunk, live and held back, as OpenAI has it: official
-// clients read some of it in the first alone.
+// Members about the server are in each chunk, live and held back, as in OpenAI's streams: official clients read some of
+// them only in the first chunk.
 func TestChatChunksNameTheServer(t *testing.T) {
 	const about = `"id":"a","system_fingerprint":"fp_1","service_tier":"default"`
 	chat := sse(`{`+about+`,"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`, `{`+about+`,"choices":[{"index":0,"delta":{"content":"h"}}]}`, `{`+about+`,"choices":[{"index":0,"delta":{"content":"i"}}]}`,

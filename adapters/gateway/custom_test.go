@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Calls of custom tools go through chat completions as they are, beside those of functions, whole
-// and streamed, and to models of other APIs as calls of functions.
+// Calls of custom tools pass through chat completions unchanged, beside function calls, whole and streamed, and become
+// function calls for models of other APIs.
 func TestCustomToolsOfChat(t *testing.T) {
 	const (
 		custom   = `{"id":"c1","type":"custom","custom":{"name":"patch","input":"*** \"Begin\""}}`

@@ -27,7 +27,7 @@ func logTo(w *strings.Builder) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Output: w, Level: hclog.Debug})
 }
 
-// want compares what a model was asked with what it should have been.
+// want compares a model's request with the expected one.
 func want(t *testing.T, model *recorder, messages []llms.MessageContent, params *middleware.Params) {
 	t.Helper()
 	if diff := cmp.Diff(messages, model.messages, cmpopts.EquateEmpty()); diff != "" {
@@ -242,7 +242,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 }
 
-// spoken is an answer with something in every place.
+// spoken is an answer with content in every field.
 func spoken() llms.ContentChoice {
 	return llms.ContentChoice{
 		Content: "I look.", StopReason: "tool_calls", ReasoningContent: "hm",
@@ -254,7 +254,7 @@ func spoken() llms.ContentChoice {
 	}
 }
 
-// question is a request of each dialect that asks for all that spoken has.
+// question is a request in each API that requests everything that spoken has.
 var question = map[string]string{
 	chatPath:      `{"stream": %v, "logprobs": true, "stream_options": {"include_usage": true}, "messages": [{"role": "user", "content": "hi"}]}`,
 	responsesPath: `{"stream": %v, "include": ["message.output_text.logprobs"], "input": "hi"}`,
@@ -270,7 +270,7 @@ func answered(t *testing.T, model llms.Model, path string, stream bool) string {
 	return w.Body.String()
 }
 
-// ownID is the gateway's id in that of an answer or of an item.
+// ownID matches the gateway's id in the id of an answer or of an item.
 var ownID = regexp.MustCompile(`_[A-Z2-7]{26}`)
 
 func TestAnswersInEachDialect(t *testing.T) {
@@ -305,8 +305,8 @@ func TestAnswersInEachDialect(t *testing.T) {
 	}
 }
 
-// An answer that is streamed says the same, whether it came in pieces, in turns or whole: a call
-// is not cut in two by what comes within it.
+// A streamed answer has the same content whether its pieces arrive in order, interleaved or all at once: pieces within a
+// call do not split it.
 func TestStreamsInEachDialect(t *testing.T) {
 	pieces := []middleware.Delta{
 		{Reasoning: "h"}, {Reasoning: "m"}, {Text: "I "}, {Text: "look."},
@@ -473,8 +473,8 @@ func messagesSay(t *testing.T, events []event) map[string]string {
 	return said
 }
 
-// The provider's own reasoning reaches a client of its dialect as it is, with its
-// signature or its encrypted content.
+// The provider's own reasoning reaches a client of its API unchanged, with its signature or its encrypted
+// content.
 func TestOwnReasoningPassesThrough(t *testing.T) {
 	thinking := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type":"thinking","thinking":"hm","signature":"sig"}`)}
 	item := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(`{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"abc"}`)}
@@ -504,7 +504,7 @@ func TestOwnReasoningPassesThrough(t *testing.T) {
 	}
 }
 
-// A summary that came whole is streamed in events, as clients read it.
+// A summary that arrived in one piece is streamed in the events that clients expect.
 func TestSummariesAreStreamed(t *testing.T) {
 	item := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"},{"type":"summary_text","text":"so"}],"encrypted_content":"abc"}`)}
 	choice := llms.ContentChoice{Content: "fine", ReasoningContent: "hmso", StopReason: "stop", GenerationInfo: map[string]any{

@@ -18,7 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// vectors makes embeddings, unless it fails.
+// vectors makes embeddings, or fails.
 type vectors struct {
 	recorder
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ func (v *vectors) Embed(_ context.Context, request json.RawMessage) (json.RawMes
 	return json.RawMessage(`{"object":"list","model":"served","data":[{"object":"embedding","index":0,"embedding":[0.25]}],"usage":{"prompt_tokens":10,"total_tokens":10}}`), sdk.Usage{InputTokens: 10}, nil
 }
 
-// withVectors returns a gateway whose model "vectors" makes embeddings, under a cap of a run.
+// withVectors returns a gateway whose model "vectors" makes embeddings, under a cap on runs.
 func withVectors(t *testing.T, v *vectors, traces step.Sink) *gateway.Gateway {
 	t.Helper()
 	model, err := middleware.New(middleware.Config{
@@ -78,12 +78,12 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("traces: %+v", traces)
 	}
 
-	// A failure that passes is asked again, and the caller sees none of it.
+	// A transient failure is retried, and the caller does not see it.
 	v.fails = []error{&middleware.ProviderError{Status: 503, Code: llms.ErrCodeProviderUnavailable, Retry: true}}
 	if w := post(g, "/v1/embeddings", request); w.Code != http.StatusOK || len(v.asked) != 3 {
 		t.Errorf("after a failure: %d, %d calls", w.Code, len(v.asked))
 	}
-	// One that does not is told, with its field and what it is about.
+	// A permanent failure is reported, with its field and message.
 	v.fails = []error{&middleware.ProviderError{Provider: "p", Status: 400, Code: llms.ErrCodeInvalidRequest, Param: "dimensions", Message: "too many"}}
 	w = post(g, "/v1/embeddings", request)
 	if w.Code != http.StatusBadRequest || gjson.Get(w.Body.String(), "error.param").Str != "dimensions" || w.Header().Get(gateway.HeaderTraceID) == "" {
@@ -94,7 +94,7 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("a bad key: %d %s", w.Code, w.Body)
 	}
 
-	// The cap holds: each call may cost its bytes, some 0.005 USD, and costs 0.001.
+	// The cap holds: each call can cost its bytes, some 0.005 USD, and costs 0.001.
 	spent := 0
 	for range 20 {
 		if w = post(g, "/v1/embeddings", request, gateway.HeaderRun, "r1"); w.Code == http.StatusOK {

@@ -30,8 +30,8 @@ type events struct {
 	closing, ended bool
 }
 
-// mostPending is the maximum number of bytes by which an answer can be ahead of its client.
-const mostPending = 256 << 10
+// maxPendingBytes is the maximum number of bytes by which an answer can be ahead of its client.
+const maxPendingBytes = 256 << 10
 
 // pieces are the buffers in which streams collect their events.
 var pieces = sync.Pool{New: func() any { return new([2][]byte{make([]byte, 0, 4<<10), make([]byte, 0, 4<<10)}) }}
@@ -122,7 +122,7 @@ func (e *events) send(out []byte) error {
 func (e *events) append(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.buf) > mostPending && e.err == nil && !e.ended {
+	for len(e.buf) > maxPendingBytes && e.err == nil && !e.ended {
 		e.room.Wait()
 	}
 	if e.ended || e.err != nil {
@@ -163,7 +163,7 @@ func (e *events) end() {
 	<-e.done
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.both != nil && cap(e.buf)+cap(e.spare) <= largestKept {
+	if e.both != nil && cap(e.buf)+cap(e.spare) <= maxPooledBytes {
 		*e.both = [2][]byte{e.buf, e.spare}
 		pieces.Put(e.both)
 	}

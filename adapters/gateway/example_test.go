@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A cascade behind OpenAI's chat completions: any client in any language can ask it.
+// A cascade behind OpenAI's chat completions: clients in any language can use it.
 func Example() {
 	model, err := middleware.New(middleware.Config{
 		Models: []middleware.Candidate{

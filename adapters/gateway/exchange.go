@@ -51,9 +51,9 @@ type exchange struct {
 	release func()
 	digest  uint64 // digest of a step's request, to recognize its retries; 0 for none
 	// noDeadline is set if the server does not support write deadlines.
-	noDeadline bool
-	hurried    time.Time // time of the last write deadline
-	unread     bool      // a part of the request's body may still arrive
+	noDeadline    bool
+	deadlineSetAt time.Time // time of the last write deadline
+	unread        bool      // a part of the request's body may still arrive
 	// answerID is the base of the ids in the answer. It is never the client's request id, because two requests
 	// with the same id have different answers.
 	answerID string
@@ -139,13 +139,13 @@ func (x *exchange) log() {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const largestKept = 1 << 20
+const maxPooledBytes = 1 << 20
 
 // body reads the request's body and passes it to take, which must not retain it.
 func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
-		if buf.Cap() <= largestKept {
+		if buf.Cap() <= maxPooledBytes {
 			buf.Reset()
 			buffers.Put(buf)
 		}
@@ -170,8 +170,8 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 // setWriteDeadline sets a deadline for the next write, if the server supports that. Writes in quick succession share
 // a deadline.
 func (x *exchange) setWriteDeadline() {
-	if now := time.Now(); !x.noDeadline && now.Sub(x.hurried) > x.g.o.Patience/16 {
-		x.hurried, x.noDeadline = now, x.conn.SetWriteDeadline(now.Add(x.g.o.Patience)) != nil
+	if now := time.Now(); !x.noDeadline && now.Sub(x.deadlineSetAt) > x.g.o.Patience/16 {
+		x.deadlineSetAt, x.noDeadline = now, x.conn.SetWriteDeadline(now.Add(x.g.o.Patience)) != nil
 	}
 }
 

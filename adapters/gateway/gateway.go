@@ -206,7 +206,7 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if refused := g.admit(x); refused != nil {
 		return refused
 	}
-	return g.once(x, func(x *exchange) *Refusal { return route.answer(g, x) })
+	return g.serveOnce(x, func(x *exchange) *Refusal { return route.answer(g, x) })
 }
 
 // maxHeader is the maximum size of a request's header in bytes. The server accepts a few times as much, so
@@ -230,7 +230,6 @@ type route struct {
 	probe  func(*Gateway, *exchange) // for monitoring: without key and API
 }
 
-// routes are the routes by path, except those of single models.
 var routes = map[string]route{
 	"/v1/chat/completions":      {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
 	"/v1/responses":             {http.MethodPost, dialect.Responses, (*Gateway).step, nil},

@@ -24,7 +24,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// recorder is a model that keeps what it was asked.
+// recorder is a model that records its requests.
 type recorder struct {
 	answer   func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error)
 	messages []llms.MessageContent
@@ -65,7 +65,7 @@ func streams(choice llms.ContentChoice, pieces ...middleware.Delta) *recorder {
 	}}
 }
 
-// fails returns a model that gives no answer.
+// fails returns a model that returns an error.
 func fails(err error) *recorder {
 	return &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) { return nil, err }}
 }
@@ -96,14 +96,14 @@ const (
 	hello         = `{"messages": [{"role": "user", "content": "hi"}]}`
 )
 
-// asked is one question in each dialect.
+// asked is the same question in each API.
 var asked = map[string]string{
 	chatPath:      `{"stream": %v, "messages": [{"role": "user", "content": "hi"}]}`,
 	responsesPath: `{"stream": %v, "input": "hi"}`,
 	messagesPath:  `{"stream": %v, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}`,
 }
 
-// named returns names that do not change.
+// named returns a fixed list of names.
 func named(names ...string) func() []string { return func() []string { return names } }
 
 func TestErrorsOfTheStep(t *testing.T) {
@@ -122,7 +122,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 				if got := w.Header().Get("Retry-After"); (got != "") != waits {
 					t.Errorf("%s: Retry-After is %q", code, got)
 				}
-				// The official clients would ask twice more for what a cap refuses.
+				// The official clients would retry twice a request that a cap rejected.
 				if got := w.Header().Get("X-Should-Retry"); (got == "false") != slices.Contains([]llms.ErrorCode{llms.ErrCodeQuotaExceeded, llms.ErrCodeAuthentication, llms.ErrCodeResourceNotFound}, code) {
 					t.Errorf("%s: X-Should-Retry is %q", code, got)
 				}
@@ -135,7 +135,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 	}
 }
 
-// checkError holds an error to the form of its dialect.
+// checkError checks that an error has the form of its API.
 func checkError(t *testing.T, path string, body []byte) {
 	t.Helper()
 	var got struct {
@@ -161,7 +161,7 @@ func TestRetryAfterIsTheProviders(t *testing.T) {
 	}
 }
 
-// With all circuits open, clients are told when the first of them lets a call through.
+// If all circuits are open, clients are told when the first of them admits a call.
 func TestRetryAfterIsTheCircuits(t *testing.T) {
 	err := &llms.Error{Code: llms.ErrCodeProviderUnavailable, Message: "no feasible model", Cause: sdk.ErrNoFeasibleModel, Details: map[string]any{middleware.DetailRetryAfter: 28500 * time.Millisecond}}
 	w := post(newGateway(t, gateway.Options{Model: fails(err)}), chatPath, hello)
@@ -170,14 +170,14 @@ func TestRetryAfterIsTheCircuits(t *testing.T) {
 	}
 }
 
-// awayLedger is one whose store cannot be reached.
+// awayLedger is a ledger whose store is unavailable.
 type awayLedger struct{}
 
 func (awayLedger) Reserve(context.Context, *sdk.Query, float64) (step.Reservation, error) {
 	return nil, fmt.Errorf("dial tcp db.internal:5432: %w", sdk.ErrStoreUnavailable)
 }
 
-// An outage of the store is one to come back after, and says nothing of where it is.
+// An outage of the store is reported with a time to retry, and does not reveal the store's address.
 func TestCapsThatCannotBeCheckedAreAnOutage(t *testing.T) {
 	m, err := middleware.New(middleware.Config{
 		Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", MaxOutputTokens: 100, Price: sdk.Price{Input: 1, Output: 1}}, LLM: says(llms.ContentChoice{Content: "hi"})}},
@@ -261,7 +261,7 @@ func TestWhatAKeyMayDo(t *testing.T) {
 	})
 }
 
-// A page in a browser cannot spend what a developer's own gateway may.
+// A web page cannot spend the budget of a developer's own gateway.
 func TestPagesMayNotAsk(t *testing.T) {
 	ask := func(o gateway.Options, host, origin string, more ...string) *httptest.ResponseRecorder {
 		o.Model = says(llms.ContentChoice{Content: "hi"})
@@ -333,7 +333,7 @@ const (
 	plantedShape = "sk-proj-planted0123456789"
 )
 
-// A provider that repeats a key in its error does not give it to clients or logs.
+// A key that a provider repeats in its error reaches neither clients nor logs.
 func TestPlantedKeysReachNobody(t *testing.T) {
 	var log strings.Builder
 	var exchanges []gateway.Exchange
@@ -372,7 +372,7 @@ func TestPlantedKeysReachNobody(t *testing.T) {
 	}
 }
 
-// What a client writes a key into reaches no log either.
+// A key that a client writes into any field does not reach the log either.
 func TestKeysOfClientsReachNoLog(t *testing.T) {
 	var log strings.Builder
 	h := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "fine", StopReason: "stop"}), Secrets: func() []string { return []string{plantedKey} }, Logger: logTo(&log)})
@@ -412,8 +412,8 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestClientsThatStall sends requests that never end, with a key and without one, and
-// leaves a step running for longer than a client may take to send one.
+// TestClientsThatStall sends requests that never end, with and without a key, and runs a step for longer than the time
+// that a client has for sending a request.
 func TestClientsThatStall(t *testing.T) {
 	keys, err := gateway.Keys(map[string]string{"k": "blue"})
 	if err != nil {
@@ -469,7 +469,7 @@ func TestClientsThatStall(t *testing.T) {
 	})
 }
 
-// pipeListener accepts the connections that it is given.
+// pipeListener accepts the connections that are passed to it.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -492,7 +492,7 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// traced gives a model's answers the traces that the middleware reports.
+// traced wraps a model so that its answers have traces, like those of the middleware.
 func traced(t testing.TB, llm llms.Model, names ...string) *middleware.Model {
 	t.Helper()
 	c := middleware.Config{Lambda: 1}
@@ -506,7 +506,7 @@ func traced(t testing.TB, llm llms.Model, names ...string) *middleware.Model {
 	return m
 }
 
-// What a request cost, who was asked and under which trace is said on every answer.
+// Every response states the cost of the request, the models called and the trace id.
 func TestEveryAnswerIsAccountedFor(t *testing.T) {
 	for _, broken := range []bool{false, true} {
 		inner := says(llms.ContentChoice{Content: "hi", StopReason: "stop"})

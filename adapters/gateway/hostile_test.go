@@ -25,8 +25,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// listen serves a gateway on the loopback until the test ends, and then holds it to
-// leaving nothing behind.
+// listen serves a gateway on the loopback interface until the test ends, and then checks that it leaks
+// nothing.
 func listen(t *testing.T, o gateway.Options) (addr string) {
 	t.Helper()
 	before := runtime.NumGoroutine()
@@ -54,7 +54,7 @@ func listen(t *testing.T, o gateway.Options) (addr string) {
 	return l.Addr().String()
 }
 
-// speak sends bytes as they are and returns the first n responses with their bodies.
+// speak sends raw bytes and returns the first n responses with their bodies.
 func speak(t *testing.T, addr, text string, n int) (list []*http.Response, bodies []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -83,7 +83,7 @@ func request(path, body string, headers ...string) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
 }
 
-// A document or search result that cannot be read is a fault of the request, cited or not.
+// A document or search result that cannot be parsed is a fault of the request, cited or not.
 func TestDocumentsOfAWrongType(t *testing.T) {
 	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"})})
 	const at = "messages[0].content[0]."
@@ -113,7 +113,7 @@ func TestDocumentsOfAWrongType(t *testing.T) {
 	}
 }
 
-// Blocks within blocks are bounded: the time to read them grows with their depth and their size.
+// Nested blocks are limited, because the time to read them grows with both depth and size.
 func TestAttackNestedBlocks(t *testing.T) {
 	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"})})
 	for depth, want := range map[int]int{6: http.StatusOK, 80: http.StatusBadRequest} {
@@ -128,8 +128,8 @@ func TestAttackNestedBlocks(t *testing.T) {
 	}
 }
 
-// What no client sends that means well gets an answer in the form of its dialect, with
-// the status that says what is wrong, and an id.
+// A hostile request gets a response in the form of its API, with a status that describes the fault, and a request
+// id.
 func TestHostileRequests(t *testing.T) {
 	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"}), MaxBody: 1 << 20})
 	deep := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
@@ -186,11 +186,11 @@ func TestHostileRequests(t *testing.T) {
 		}
 		checkError(t, path, []byte(bodies[0]))
 	}
-	// What is larger still is not read.
+	// An even larger header is not read.
 	if resp, _ := speak(t, addr, request(chatPath, hello, "X-Fill: "+strings.Repeat("x", 1<<19), "Connection: close"), 1); resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Error(resp[0].Status)
 	}
-	// After all that it answers as ever.
+	// After all of this, the gateway still answers.
 	if resp, bodies := speak(t, addr, request(chatPath, hello), 1); resp[0].StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d %s", resp[0].StatusCode, bodies[0])
 	}
@@ -200,7 +200,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "hi", StopReason: "stop"})
 	addr := listen(t, gateway.Options{Model: model})
 
-	// Requests may come before the answers to those before.
+	// Requests can be pipelined.
 	list, bodies := speak(t, addr, request(chatPath, hello, "X-Request-Id: one")+request(messagesPath, `{"max_tokens": 0}`, "X-Request-Id: two")+request(chatPath, hello, "X-Request-Id: three"), 3)
 	for i, want := range []struct {
 		status int
@@ -210,7 +210,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 			t.Errorf("response %d: %d %v %s", i, list[i].StatusCode, list[i].Header, bodies[i])
 		}
 	}
-	// An id of the client's is on both answers that it asked for, which have ids of their own.
+	// A client's request id is on both of its responses, whose answers have different ids.
 	for _, path := range []string{chatPath, messagesPath, responsesPath} {
 		body := map[string]string{chatPath: hello, messagesPath: `{"model": "stepfall", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}`, responsesPath: `{"input": "hi"}`}[path]
 		list, bodies := speak(t, addr, request(path, body, "X-Request-Id: same")+request(path, body, "X-Request-Id: same"), 2)
@@ -219,14 +219,14 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 			t.Errorf("%s: answers %q and %q: %.500s", path, first, second, bodies[0])
 		}
 	}
-	// Of two fields with one name the later counts.
+	// Of two fields with the same name the later one counts.
 	if _, bodies := speak(t, addr, request(chatPath, `{"n": 0, "user": "a", "messages": [], "n": 1, "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); model.params.User != "" && model.params.User != "b" || !strings.Contains(bodies[0], "n: ") {
 		t.Errorf("a field that is wrong and then right: %s", bodies[0])
 	}
 	if list, bodies := speak(t, addr, request(chatPath, `{"user": "a", "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); list[0].StatusCode != http.StatusOK || model.params.User != "b" {
 		t.Errorf("a field twice: %d %s, user %q", list[0].StatusCode, bodies[0], model.params.User)
 	}
-	// A long conversation is no attack.
+	// A long conversation is not an attack.
 	var b strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&b, `,{"role": %q, "content": "message %d"}`, []string{"user", "assistant"}[i%2], i)
@@ -249,7 +249,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 	}
 }
 
-// A client that goes in the middle of a stream ends its step, and leaves nothing behind.
+// A client that disconnects in the middle of a stream ends its step, and nothing leaks.
 func TestClientsThatGo(t *testing.T) {
 	const clients = 20
 	ended := make(chan error, clients)
@@ -267,7 +267,7 @@ func TestClientsThatGo(t *testing.T) {
 			}
 		}
 	}}
-	// The model's own fields are not for several at once.
+	// The model's own fields must not be used concurrently.
 	shared := &struct{ llms.Model }{callable(model.answer)}
 	addr := listen(t, gateway.Options{Model: shared})
 	for i := range clients {
@@ -293,7 +293,7 @@ func TestClientsThatGo(t *testing.T) {
 	}
 }
 
-// callable is a function that is a model.
+// callable is a function as a model.
 type callable func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error)
 
 func (c callable) GenerateContent(ctx context.Context, _ []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
@@ -305,7 +305,7 @@ func (c callable) Call(ctx context.Context, prompt string, options ...llms.CallO
 	return llms.GenerateFromSinglePrompt(ctx, c, prompt, options...)
 }
 
-// Over TLS the gateway speaks HTTP/2 as well, errors and streams included.
+// Over TLS the gateway also serves HTTP/2, including errors and streams.
 func TestHTTP2(t *testing.T) {
 	g := newGateway(t, gateway.Options{Model: streams(llms.ContentChoice{Content: "hi there", StopReason: "stop"}, middleware.Delta{Text: "hi "}, middleware.Delta{Text: "there"})})
 	made := httptest.NewTLSServer(nil) // for its certificate
@@ -348,7 +348,7 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// Names that are no text are refused, whoever sends them: they would be labels of metrics and spans.
+// Names that are not UTF-8 are rejected from any client, because they would become labels of metrics and spans.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	keys, err := gateway.Keys(map[string]string{"k-blue": "blue"})
 	if err != nil {
@@ -373,7 +373,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	}
 }
 
-// Half a character in a string of JSON is none where it becomes a name.
+// An unpaired surrogate in a JSON string is replaced where it becomes a name.
 func TestHalfACharacterInJSON(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "hi"})
 	h := newGateway(t, gateway.Options{Model: model})

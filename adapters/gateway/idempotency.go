@@ -39,10 +39,10 @@ const (
 	answerTTL = time.Hour
 	claimTTL  = time.Minute
 	claimPoll = 200 * time.Millisecond
-	// mostAnswer is the maximum size of an answer that is kept, mostAnswers the maximum size of all answers in
+	// maxAnswerBytes is the maximum size of an answer that is kept, maxAnswersBytes the maximum size of all answers in
 	// memory.
-	mostAnswer  = 4 << 20
-	mostAnswers = 64 << 20
+	maxAnswerBytes  = 4 << 20
+	maxAnswersBytes = 64 << 20
 )
 
 // answer is the answer to a request. While the request is being served, Status is 0.
@@ -53,7 +53,6 @@ type answer struct {
 	Body    []byte      `json:"body,omitempty"`
 }
 
-// memoryNotes are the Notes of one process.
 type memoryNotes struct {
 	mu    sync.Mutex
 	notes map[string]memoryNote
@@ -99,7 +98,7 @@ func (m *memoryNotes) Post(_ context.Context, _, name string, note []byte, ttl t
 	for len(m.order) > 0 {
 		oldest := m.order[0]
 		if m.notes[oldest.name].until.Equal(oldest.until) {
-			if m.bytes <= mostAnswers && oldest.until.After(time.Now()) {
+			if m.bytes <= maxAnswersBytes && oldest.until.After(time.Now()) {
 				break
 			}
 			m.drop(oldest.name)
@@ -130,15 +129,15 @@ func (m *memoryNotes) drop(name string) {
 	delete(m.notes, name)
 }
 
-// once answers a request. Requests with the same Idempotency-Key are served only once and share the answer, both
+// serveOnce answers a request. Requests with the same Idempotency-Key are served only serveOnce and share the answer, both
 // while it is being produced and later. Failures are not kept, so that clients can retry.
-func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
+func (g *Gateway) serveOnce(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	key := x.r.Header.Get(headerIdempotencyKey)
 	if key == "" || x.r.Method != http.MethodPost {
 		return serve(x)
 	}
-	if len(key) > longestName {
-		return dialect.Invalid(headerIdempotencyKey, "the header %s has %d bytes: want at most %d", headerIdempotencyKey, len(key), longestName)
+	if len(key) > maxNameBytes {
+		return dialect.Invalid(headerIdempotencyKey, "the header %s has %d bytes: want at most %d", headerIdempotencyKey, len(key), maxNameBytes)
 	}
 	hash := sha256.New()
 	hash.Write([]byte(x.Path + "\x00"))
@@ -184,7 +183,7 @@ func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, 
 	x.r = outer
 	cancel(nil)
 	var got *answer
-	if refused == nil && x.Refused == nil && x.Status == http.StatusOK && w.body.Len() <= mostAnswer {
+	if refused == nil && x.Refused == nil && x.Status == http.StatusOK && w.body.Len() <= maxAnswerBytes {
 		h := w.Header().Clone()
 		for _, own := range []string{headerRequestID, "Request-Id", "Trailer", "Content-Length", "Date"} {
 			h.Del(own)
@@ -282,7 +281,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Write implements io.Writer. It never fails.
 func (r *recorder) Write(data []byte) (int, error) {
-	if r.body.Len() <= mostAnswer {
+	if r.body.Len() <= maxAnswerBytes {
 		r.body.Write(data)
 	}
 	_, _ = r.ResponseWriter.Write(data)

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Where memory runs out the oldest answers go, and one that was posted again is new.
+// If memory is exhausted, the oldest answers are dropped; an answer that was posted again counts as new.
 func TestOldestAnswersGoFirst(t *testing.T) {
 	m := newMemoryNotes()
-	third := make([]byte, mostAnswers/3)
+	third := make([]byte, maxAnswersBytes/3)
 	for _, name := range []string{"a", "b", "a", "c", "d"} {
 		if err := m.Post(context.Background(), kindAnswer, name, third, answerTTL); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func (x *exchange) noteName(id string) string {
 // keepItem stores an item of an answer of Responses in memory for an hour: some clients send its id in the next
 // turn in place of the item, unless configured otherwise.
 func (x *exchange) keepItem(id string, item json.RawMessage) {
-	if id != "" && len(item) <= mostAnswer {
+	if id != "" && len(item) <= maxAnswerBytes {
 		_ = x.g.items.Post(context.Background(), kindItem, x.noteName(id), item, answerTTL) // never fails in memory
 	}
 }

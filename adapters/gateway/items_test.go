@@ -12,9 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A client of Responses may send the id of an item in its place, as the npm package ai does,
-// whether the answer was streamed or not; another client's, or one that is not there, is
-// refused with what to do.
+// A client of Responses can send the id of an item in its place, as the npm package ai does, whether the answer was
+// streamed or not. The id of another client's item, or an unknown one, is rejected with
+// instructions.
 func TestReferencesToItems(t *testing.T) {
 	up := &seen{upstream: upstream{whole: `{"id":"a","object":"response","status":"completed","model":"m","output":[{"type":"reasoning","id":"r1","summary":[],"encrypted_content":"e1"},
 		{"type":"function_call","call_id":"t1","name":"look","arguments":"{\"at\":1}"}],"usage":{"input_tokens":3,"output_tokens":4}}`}}

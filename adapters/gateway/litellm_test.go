@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// LiteLLM sends an answer back with what it does not know of it in members of its own, and without
-// some of it. What a model thought goes back to that model alone all the same.
+// LiteLLM returns an answer with members that it does not know moved to members of its own, and without some of them.
+// A model's reasoning is still sent back to that model alone.
 func TestLiteLLMReturnsThoughtsToTheirModel(t *testing.T) {
 	const call = `"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]`
 	vendors := map[string]*vendor{

@@ -18,8 +18,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// exampleAPI is an API with a request, an answer and the events of a stream that have all
-// objects which a client and a model may write members in that nobody here knows.
+// exampleAPI is an API with a request, an answer and the events of a stream that contain all objects in which a client
+// or a model can write unknown members.
 type exampleAPI struct {
 	path, request, answer string
 	events                []string
@@ -90,7 +90,7 @@ var exampleAPIs = map[string]exampleAPI{
 	},
 }
 
-// isOpaque says of members that they hold JSON of the caller's own, or nothing but names.
+// isOpaque reports whether a member contains the caller's own JSON, or nothing but names.
 func isOpaque(name string) bool {
 	switch name {
 	case "schema", "parameters", "input_schema", "metadata", "properties":
@@ -101,7 +101,7 @@ func isOpaque(name string) bool {
 
 const novel = "novel_member"
 
-// withNovel calls do with a text for each of its objects, to which a member was added.
+// withNovel calls do with one text for each object of text, in which that object has an additional member.
 func withNovel(t *testing.T, text string, do func(path, text string)) {
 	t.Helper()
 	var root any
@@ -133,7 +133,7 @@ func withNovel(t *testing.T, text string, do func(path, text string)) {
 	walk("", root)
 }
 
-// novelIn returns the paths of the novel member in a text.
+// novelIn returns the paths of the additional member in a text.
 func novelIn(text string) (paths []string) {
 	var root any
 	if json.Unmarshal([]byte(text), &root) != nil {
@@ -159,7 +159,7 @@ func novelIn(text string) (paths []string) {
 	return paths
 }
 
-// What nobody here knows of a request goes to a model of the same API, at the same place.
+// Unknown members of a request are sent to a model of the same API, at the same place.
 func TestUnknownMembersOfRequests(t *testing.T) {
 	for name, api := range exampleAPIs {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestUnknownMembersOfRequests(t *testing.T) {
 	}
 }
 
-// What nobody here knows of an answer goes to a client of the same API, at the same place.
+// Unknown members of an answer are returned to a client of the same API, at the same place.
 func TestUnknownMembersOfAnswers(t *testing.T) {
 	for name, api := range exampleAPIs {
 		t.Run(name, func(t *testing.T) {
@@ -191,8 +191,8 @@ func TestUnknownMembersOfAnswers(t *testing.T) {
 	}
 }
 
-// So it is with the events of a stream; what is said of the whole may come at its end. What
-// stands around a piece of an answer in Responses does not go on. An item of Responses stands in its own event and in the answer at the end.
+// The same holds for the events of a stream; members of the whole answer may come at its end. Members around a piece of
+// an answer of Responses are dropped. An item of Responses is in its own event and in the answer at the end.
 func TestUnknownMembersOfEvents(t *testing.T) {
 	for name, api := range exampleAPIs {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +219,7 @@ func TestUnknownMembersOfEvents(t *testing.T) {
 	}
 }
 
-// What a block of Messages has besides begins with it, live and held back.
+// The unknown members of a block of Messages are sent at its beginning, live and held back.
 func TestUnknownMembersOfStreamedBlocks(t *testing.T) {
 	api := exampleAPIs["Messages"]
 	for _, thinking := range []string{"hm", ""} {
@@ -248,8 +248,8 @@ func TestUnknownMembersOfStreamedBlocks(t *testing.T) {
 	}
 }
 
-// What is said of a message as it begins stands in the first event, live and held back: official
-// clients read some of it nowhere else.
+// Members of a message that are known at its beginning are in the first event, live and held back: official clients
+// read some of them nowhere else.
 func TestMembersOfTheFirstEvent(t *testing.T) {
 	api := exampleAPIs["Messages"]
 	const usage = `"usage":{"service_tier":"standard","cache_creation":{"ephemeral_1h_input_tokens":0},`
@@ -264,7 +264,7 @@ func TestMembersOfTheFirstEvent(t *testing.T) {
 	}
 }
 
-// refusesTemperature answers as OpenAI does for models that reason.
+// refusesTemperature answers as OpenAI does for reasoning models.
 type refusesTemperature struct{ http.RoundTripper }
 
 func (r refusesTemperature) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -283,7 +283,7 @@ func (r refusesTemperature) RoundTrip(request *http.Request) (*http.Response, er
 	return resp, err
 }
 
-// What a model of another API is not told is named, in the words of the client.
+// Members that are not sent to a model of another API are named in the client's terms.
 func TestUnknownMembersAreNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
 	gemini := func(up http.RoundTripper) (llms.Model, error) {
@@ -337,7 +337,7 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 	}
 }
 
-// What a model of the client's own API is told is not named, and what its vendor does not take is.
+// Members that are sent to a model of the client's own API are not named, and those that its vendor does not accept are.
 func TestOwnMembersAreNotNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
 	for request, api := range map[string]exampleAPI{
@@ -357,7 +357,7 @@ type clientAnswer struct {
 	body   string
 }
 
-// askExample asks a gateway before one model of an API, and returns what that one was asked.
+// askExample sends a request to a gateway in front of one model of an API, and returns the model's request.
 func askExample(t *testing.T, api exampleAPI, request string, answers upstream) (*seen, clientAnswer) {
 	t.Helper()
 	return askExampleBy(t, api, request, answers, middleware.Passthrough)

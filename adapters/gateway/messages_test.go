@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What Claude writes about a refusal and about its cache reaches a client of Messages where Claude
-// wrote it: an explanation is nothing that was said.
+// Claude's members about a refusal and about its cache reach a client of Messages at the same place: the explanation of a
+// refusal does not become text.
 func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 	const (
 		details = `"stop_details":{"type":"refusal","category":"cyber","explanation":"no"}`
@@ -33,7 +33,7 @@ func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 	}
 }
 
-// What a server counts besides reaches the client as it was counted, and what was run is no search.
+// Additional counts of a server reach the client unchanged, and code execution does not count as a search.
 func TestUsageHasWhatTheServerCounted(t *testing.T) {
 	const usage = `"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16,"prompt_tokens_details":{"audio_tokens":4},"completion_tokens_details":{"accepted_prediction_tokens":3,"rejected_prediction_tokens":2}}`
 	streamed := sse(`{"choices":[{"index":0,"delta":{"content":"fine"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],`+usage+`}`, `[DONE]`)
@@ -54,7 +54,7 @@ func TestUsageHasWhatTheServerCounted(t *testing.T) {
 	}
 }
 
-// A cited text is a block of its own in streams, without the texts around it.
+// A cited text is a separate block in streams, without the texts around it.
 func TestStreamedTextsKeepTheirBlocks(t *testing.T) {
 	const cited = `{"type":"text","text":"two","citations":[{"type":"char_location","cited_text":"c","document_index":0}]}`
 	whole := `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"one"},` + cited + `,{"type":"text","text":"three"}],"usage":{"input_tokens":3,"output_tokens":4}}`
@@ -75,8 +75,8 @@ func TestStreamedTextsKeepTheirBlocks(t *testing.T) {
 	}
 }
 
-// A summary that Claude made of a conversation while it streamed comes whole to the client, and
-// goes back with what was encrypted of it to the model that made it.
+// A compaction that Claude made while streaming reaches the client in one piece, and its encrypted content is sent back
+// to that model.
 func TestStreamedCompactions(t *testing.T) {
 	claude := exampleAPIs["Messages"]
 	streamed := sse(claude.events[0],

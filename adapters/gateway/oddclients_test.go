@@ -22,7 +22,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Old, thrifty and broken clients: HTTP as it may be spoken, byte by byte.
+// Old, minimal and broken clients: unusual but valid HTTP, byte by byte.
 func TestOddConnections(t *testing.T) {
 	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi there", StopReason: "stop"})})
 	var packed bytes.Buffer
@@ -86,8 +86,8 @@ func TestOddConnections(t *testing.T) {
 	}
 }
 
-// Every field of chat completions, as OpenAI's reference of 2026 has them, reaches a
-// model of the same API as it was sent. Modalities are not: text is all that is answered.
+// Every field of chat completions in OpenAI's reference of 2026 reaches a model of the same API unchanged, except
+// modalities, because answers are always text.
 func TestEveryFieldReachesTheModel(t *testing.T) {
 	var got map[string]json.RawMessage
 	models := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -148,8 +148,8 @@ func TestEveryFieldReachesTheModel(t *testing.T) {
 	}
 }
 
-// An item of the client's own that the provider does not have is the request's fault, a model that
-// it does not have is not.
+// An unknown resource of the client's own at the provider is the request's fault, an unknown model
+// is not.
 func TestItemsThatAreNotFound(t *testing.T) {
 	for param, want := range map[string]int{"input": http.StatusNotFound, "model": http.StatusBadGateway, "": http.StatusBadGateway} {
 		h := newGateway(t, gateway.Options{Model: fails(&llms.Error{Code: llms.ErrCodeResourceNotFound,

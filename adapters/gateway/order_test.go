@@ -12,10 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What a model thinks between its texts and calls stands there, in a stream of an answer that
-// was held back until it was chosen as in one that is not streamed: the model refuses its
-// turn in another order. A client of chat completions, whose messages have no order, sends
-// no such state back.
+// A model's reasoning between its texts and calls keeps its position, both in a stream of an answer that was held back
+// and in an answer that is not streamed: the model rejects its turn in another order. A client of chat completions,
+// whose messages have no order, does not send such state back.
 func TestReasoningStaysInOrder(t *testing.T) {
 	const (
 		claude = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","content":[{"type":"thinking","thinking":"A","signature":"s1"},{"type":"text","text":"hi"},
@@ -60,8 +59,8 @@ func TestReasoningStaysInOrder(t *testing.T) {
 	if order := kinds(got, "response.output_item.done", "item.type"); order != "reasoning message reasoning function_call reasoning function_call" {
 		t.Errorf("Responses: %s in %s", order, got)
 	}
-	// What a server of chat completions wants back with its calls goes out to a client that did not
-	// ask for thinking, in a form that it does not read, and comes back.
+	// State that a server of chat completions requires back with its calls is sent to a client that did not
+	// request thinking, in a form that the client ignores, and returns with its next request.
 	const deep = `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"t1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`
 	if got = ask("chat", messagesPath, deep, `{"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`); gjson.Get(got, "content.#.type").Raw != `["redacted_thinking","tool_use"]` {
 		t.Errorf("without thinking: %s", got)
@@ -86,7 +85,7 @@ func TestReasoningStaysInOrder(t *testing.T) {
 	}
 }
 
-// What a model of chat completions thinks stands before its text in a live stream, once, and comes back
+// The reasoning of a chat completions model precedes its text in a live stream, once, and is sent back
 // to it.
 func TestReasoningOfChatStaysInOrder(t *testing.T) {
 	chunk := func(delta string) string {

@@ -38,9 +38,8 @@ func sse(events ...string) string {
 	return b.String()
 }
 
-// An answer with parts that only its API has reaches a client of that API once, whole or
-// streamed, live or not: reasoning with what a later turn needs, what the provider's own
-// tools did, and the text in its place.
+// Parts of an answer that only its API has reach a client of that API once, whole or streamed, live or not: reasoning
+// with what a later turn needs, results of the provider's own tools, and the text at its place.
 func TestOwnPartsOfProviders(t *testing.T) {
 	const (
 		thinking = `{"type":"thinking","thinking":"hm","signature":"sig"}`
@@ -94,13 +93,13 @@ func TestOwnPartsOfProviders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		llm  llms.Model
 		path string
-		// want are what the answer has, one after the other, once each.
+		// want are the parts of the answer, in order, once each.
 		want []string
 	}{
 		"Anthropic": {claude, messagesPath, []string{`"hm"`, `"sig"`, `"secret"`, `"I look. "`, `"server_tool_use"`, `"A fact."`, `"http://x"`}},
 		"Responses": {text, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"A fact."`, `"http://y"`}},
 		"refusal":   {refusal, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"Not that."`}},
-		// A client of another API has the reasoning and the text.
+		// A client of another API gets the reasoning and the text.
 		"Anthropic to Responses": {claude, responsesPath, []string{`"hm"`, `"I look. A fact."`}},
 		"Responses to Anthropic": {text, messagesPath, []string{`"hm"`, `"A fact."`}},
 	} {
@@ -130,10 +129,10 @@ func TestOwnPartsOfProviders(t *testing.T) {
 	}
 }
 
-// tag is what says in an opaque text of a model whose it is.
+// tag matches the origin in an opaque text of a model.
 var tag = regexp.MustCompile("stepfall1[a-z2-7]{12}o")
 
-// said is what an answer says: of a stream of Responses the answer that ends it.
+// said returns the content of an answer; for a stream of Responses, that of the final response.
 func said(body string) string {
 	if _, last, ok := strings.Cut(body, "event: response.completed\n"); ok {
 		return last
@@ -141,7 +140,7 @@ func said(body string) string {
 	return body
 }
 
-// seen is an upstream that remembers what it was asked.
+// seen is an upstream that records its requests.
 type seen struct {
 	upstream
 	header http.Header
@@ -158,8 +157,8 @@ func (u *seen) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.upstream.RoundTrip(r)
 }
 
-// A field that needs a header is of no use without it: which features of the API a client
-// wants reaches Anthropic's models.
+// Some fields need a header: the requested beta features reach Anthropic's
+// models.
 func TestBetasReachAnthropic(t *testing.T) {
 	up := &seen{upstream: upstream{whole: `{"id":"a","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}`}}
 	claude, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", BaseURL: "http://upstream", Transport: up})
@@ -187,7 +186,7 @@ func TestBetasReachAnthropic(t *testing.T) {
 	}
 }
 
-// A call of a tool of the API's own is an answer, whole and streamed: no other model is asked
+// A call of one of the API's own tools is an answer, whole and streamed: no other model is called
 // for it.
 func TestCustomCallsAreAnswers(t *testing.T) {
 	const call = `{"id":"ctc_1","type":"custom_tool_call","status":"completed","call_id":"c1","name":"apply_patch","input":"*** Begin \"Patch\""}`

@@ -19,8 +19,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// vendor is an upstream that answers each request with a call of a tool, in its own API,
-// with state that only it may see again.
+// vendor is an upstream that answers each request with a tool call, in its own API, with state that only this vendor
+// may see again.
 type vendor struct {
 	name, whole string
 	asked       string
@@ -35,9 +35,8 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return canned{"application/json", v.whole}.RoundTrip(r)
 }
 
-// What a model signed goes back to it through the clients of all dialects,
-// and to no other model; a turn of another model within a loop of tool calls does not
-// make Claude refuse.
+// Signed state is sent back to its model through the clients of all APIs, and to no other model. A turn of another
+// model within a loop of tool calls does not make Claude reject the request.
 func TestStateGoesBackToItsModelOnly(t *testing.T) {
 	vendors := map[string]*vendor{
 		"claude": {whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5},
@@ -147,8 +146,8 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 	}
 }
 
-// State without a tag comes from a conversation that began elsewhere: it goes to the
-// model that has the name which was asked for.
+// State without a tag comes from a conversation that began elsewhere: it is sent to the model with the requested
+// name.
 func TestStateWithoutATag(t *testing.T) {
 	for model, want := range map[string]bool{"claude-1": true, "claude-2": false} {
 		v := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}`}
@@ -178,8 +177,8 @@ func TestStateWithoutATag(t *testing.T) {
 	}
 }
 
-// What a Claude's web search found, and what it cites of that, goes back to that Claude as it was,
-// whole or streamed, and to no other one.
+// The results of a Claude's web search, and its citations of them, are sent back to that Claude unchanged, whole or
+// streamed, and to no other model.
 func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
 	const (
 		use    = `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"cats"}}`
@@ -239,8 +238,8 @@ func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
 	}
 }
 
-// A call that Claude's code made names the block of that code, which another Claude does not get:
-// it gets the call as one of the model's own.
+// A call made by Claude's code names the block of that code. Another Claude gets the call without it, as a call of the
+// model's own.
 func TestCallersGoBackToTheirModelOnly(t *testing.T) {
 	const (
 		code   = `{"type":"server_tool_use","id":"srvtoolu_1","name":"code_execution","input":{"code":"look()"}}`
@@ -290,9 +289,9 @@ func TestCallersGoBackToTheirModelOnly(t *testing.T) {
 	}
 }
 
-// A signature of Gemini's in the last piece of a text leaves that text whole, live and held, and
-// goes back with it. An answer ends with its text, as Claude's do: Claude Code takes the last block
-// for the result. Where the text has been streamed, it goes back alone, which Gemini takes.
+// A signature of Gemini's in the last piece of a text does not split the text, live or held back, and is sent back with
+// it. An answer ends with its text, like Claude's, because Claude Code uses the last block as the result. If the text
+// has been streamed, the signature is sent back alone, which Gemini accepts.
 func TestSignaturesOfTextsSplitNone(t *testing.T) {
 	part := func(parts, finish string) string {
 		return `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[` + parts + `]}` + finish + `}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
@@ -328,8 +327,8 @@ func TestSignaturesOfTextsSplitNone(t *testing.T) {
 	}
 }
 
-// A signature of a call stays with it where a text comes before, and a thought without one has a tag in
-// its place: clients take it for what anybody may be told otherwise.
+// The signature of a call stays with it if a text precedes it. A thought without a signature gets a tag in its place,
+// because clients would otherwise send it to any model.
 func TestSignaturesOfCallsStayWithThem(t *testing.T) {
 	const parts = `[{"text":"hm","thought":true},{"text":"I look"},{"functionCall":{"id":"c1","name":"look","args":{}},"thoughtSignature":"c2ln"}]`
 	whole := `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":` + parts + `},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
@@ -358,7 +357,7 @@ func TestSignaturesOfCallsStayWithThem(t *testing.T) {
 	}
 }
 
-// streamsByAddress marks requests whose address asks for a stream.
+// streamsByAddress marks requests whose URL requests a stream.
 type streamsByAddress struct{ *seen }
 
 func (s streamsByAddress) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -372,7 +371,7 @@ func (s streamsByAddress) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.seen.RoundTrip(r)
 }
 
-// contentOf returns the blocks of a streamed message as official clients put them together.
+// contentOf returns the blocks of a streamed message as official clients assemble them.
 func contentOf(stream string) string {
 	blocks := []map[string]any{}
 	for line := range strings.SplitSeq(stream, "\n") {
@@ -398,8 +397,8 @@ func contentOf(stream string) string {
 	return string(raw)
 }
 
-// A client that streams has what it sends back for the model as well: pieces of one
-// entry are one, and where a text has no place for whose it is, the calls' ids say so.
+// A streaming client receives the state that it must send back: pieces of one entry are joined, and if a text cannot
+// carry its origin, the calls' ids do.
 func TestStateIsStreamed(t *testing.T) {
 	chunk := func(delta, finish string) string {
 		return `{"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`
@@ -437,8 +436,8 @@ func TestStateIsStreamed(t *testing.T) {
 	}
 }
 
-// Servers name reasoning in two ways: a client finds it under the name of its server and under no
-// other. LiteLLM and openai-agents take both for two thoughts.
+// Servers use two names for reasoning: a client gets it only under the name that its server used. LiteLLM and
+// openai-agents treat both together as two thoughts.
 func TestReasoningKeepsItsName(t *testing.T) {
 	up := upstream{
 		whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"ok","reasoning":"I think."}}]}`,
@@ -476,7 +475,7 @@ func TestReasoningKeepsItsName(t *testing.T) {
 	}
 }
 
-// An answer that its server says it did not finish is none: the next model is asked.
+// An answer that its server reports as unfinished is rejected: the next model is called.
 func TestUnfinishedAnswersEscalate(t *testing.T) {
 	large, err := provider.New(provider.Options{Model: "m", BaseURL: "http://large/v1", Transport: canned{"application/json", `{"id":"c","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"whole"}}]}`}})
 	if err != nil {
@@ -515,7 +514,7 @@ func TestUnfinishedAnswersEscalate(t *testing.T) {
 	}
 }
 
-// A model that refuses the request leaves no rejected draft in its place, in whatever form it says so.
+// If a model rejects the request of an escalation, in whatever form, the rejected draft is not returned in its place.
 func TestRefusedEscalationsAreErrors(t *testing.T) {
 	small, err := provider.New(provider.Options{Model: "m", BaseURL: "http://small/v1", Transport: canned{"application/json", `{"id":"c","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"at\":5}"}}]}}]}`}})
 	if err != nil {
@@ -543,8 +542,8 @@ func TestRefusedEscalationsAreErrors(t *testing.T) {
 	}
 }
 
-// What an Ollama model thought before a call is tagged in a live stream, too, so that it
-// comes back to it.
+// An Ollama model's reasoning before a call is tagged in a live stream too, so that it is sent back to that
+// model.
 func TestStreamedThoughtsOfOllamaComeBack(t *testing.T) {
 	llm, err := provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", BaseURL: "http://ollama", Transport: canned{"application/x-ndjson", `{"model":"m","message":{"role":"assistant","thinking":"a plan"},"done":false}
 {"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"look","arguments":{}}}]},"done":false}
@@ -569,7 +568,7 @@ func TestStreamedThoughtsOfOllamaComeBack(t *testing.T) {
 	}
 }
 
-// A key that comes in pieces of reasoning is not in what a client gets of it.
+// A key that arrives in pieces of reasoning is removed from what a client gets.
 func TestStreamedReasoningHasNoSecrets(t *testing.T) {
 	const key = "sk-proj-0123456789abcdef"
 	up := upstream{streamed: sse(`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","reasoning":"it is sk-proj-01"},"finish_reason":null}]}`,

@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What the gateway itself turns away is observed with its reason each time, and logged once
-// a second for each key, without the key.
+// Requests that the gateway itself rejects are observed with the reason each time, and logged once a second for each
+// key, without the key.
 func TestRefusalsAreCountedAndLoggedOnceASecond(t *testing.T) {
 	spent := &llms.Error{Code: llms.ErrCodeQuotaExceeded, Message: "no room", Cause: fmt.Errorf("tenant: %w", sdk.ErrBudgetExhausted)}
 	away := &llms.Error{Code: llms.ErrCodeProviderUnavailable, Message: "no store", Cause: sdk.ErrStoreUnavailable}
@@ -84,7 +84,7 @@ func TestRefusalsAreCountedAndLoggedOnceASecond(t *testing.T) {
 	}
 }
 
-// A flood of keys that nobody has does not flood the log.
+// Many unknown keys do not flood the log.
 func TestManyUnknownKeysShareALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -107,8 +107,8 @@ func TestManyUnknownKeysShareALine(t *testing.T) {
 	})
 }
 
-// What a failed request costs does not grow with the secrets that its words are searched for; of a
-// policy that was swapped in, they are others.
+// The cost of a failed request does not depend on the number of secrets to redact, and a swapped policy's secrets
+// take effect.
 func TestSecretsAreReadOnce(t *testing.T) {
 	var log strings.Builder
 	secrets := []string{"hunter2hunter2"}

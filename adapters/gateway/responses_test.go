@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// askResponses asks a model of Responses by a stream, and returns its events by their types.
+// askResponses sends a streamed request to a model of Responses, and returns its events by type.
 func askResponses(t *testing.T, events ...string) (of map[string]gjson.Result, types []string) {
 	t.Helper()
 	_, w := askExampleBy(t, exampleAPIs["Responses"], strings.Replace(asked[responsesPath], "%v", "true", 1), upstream{streamed: sse(events...)}, middleware.Passthrough)
@@ -24,8 +24,8 @@ func askResponses(t *testing.T, events ...string) (of map[string]gjson.Result, t
 	return of, types
 }
 
-// What a hosted tool does is shown while it does it, and a message says from the beginning which
-// phase of the answer it is of.
+// The use of a hosted tool is shown while it runs, and a message states its phase from the
+// beginning.
 func TestResponsesShowHostedTools(t *testing.T) {
 	const (
 		message = `"type":"message","id":"msg_1","role":"assistant","phase":"commentary"`
@@ -54,7 +54,7 @@ func TestResponsesShowHostedTools(t *testing.T) {
 	}
 }
 
-// Calls of custom tools stream, too, and what is not known is skipped.
+// Calls of custom tools are also streamed, and unknown events are skipped.
 func TestResponsesShowCustomCalls(t *testing.T) {
 	const (
 		call    = `{"type":"custom_tool_call","id":"ctc_1","call_id":"c1","name":"apply_patch","input":"abc","status":"completed"}`
@@ -72,7 +72,7 @@ func TestResponsesShowCustomCalls(t *testing.T) {
 	}
 }
 
-// A message that was cut says so, as the response does.
+// A truncated message says so, like the response.
 func TestResponsesSayWhatWasCut(t *testing.T) {
 	const item = `{"type":"message","id":"msg_1","role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"hi","annotations":[]}]}`
 	for reason, want := range map[string]string{"max_output_tokens": "incomplete", "content_filter": "incomplete"} {
@@ -84,7 +84,7 @@ func TestResponsesSayWhatWasCut(t *testing.T) {
 	}
 }
 
-// Strict clients know few codes of a response that failed.
+// Strict clients know only a few codes of failed responses.
 func TestResponsesFailByCodesOfTheAPI(t *testing.T) {
 	for said, want := range map[string]string{
 		"server_error": "server_error", "rate_limit_exceeded": "rate_limit_exceeded", "insufficient_quota": "insufficient_quota", "context_length_exceeded": "context_length_exceeded",
@@ -98,7 +98,7 @@ func TestResponsesFailByCodesOfTheAPI(t *testing.T) {
 	}
 }
 
-// An error of Mistral's in the middle of a stream keeps its words.
+// An error of Mistral's in the middle of a stream keeps its message.
 func TestErrorsInStreamsAreRead(t *testing.T) {
 	for _, said := range []string{`{"object":"error","message":"no room left","type":"internal_error","param":null,"code":"3505"}`, `{"error":{"message":"no room left","code":502}}`} {
 		_, w := askExampleBy(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "true", 1), upstream{streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is quite high"}}]}`, said)}, middleware.Passthrough)
@@ -108,7 +108,7 @@ func TestErrorsInStreamsAreRead(t *testing.T) {
 	}
 }
 
-// A call without arguments has empty ones, which clients read as JSON.
+// A call without arguments gets an empty object, because clients parse arguments as JSON.
 func TestResponsesCallsHaveArguments(t *testing.T) {
 	const item = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"look","arguments":"","status":"completed"}`
 	whole := `{"id":"r","object":"response","status":"completed","model":"m","output":[` + item + `],"usage":{"input_tokens":3,"output_tokens":4}}`
@@ -124,7 +124,7 @@ func TestResponsesCallsHaveArguments(t *testing.T) {
 	}
 }
 
-// A stream that has its mark, and neither a reason nor a bill, was broken behind a proxy.
+// A stream with an end marker but neither a stop reason nor usage was broken off behind a proxy.
 func TestMarkAloneEndsNoAnswer(t *testing.T) {
 	_, w := askExample(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "false", 1), upstream{whole: "{}", streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is"}}]}`, "[DONE]")})
 	if w.code == http.StatusOK {

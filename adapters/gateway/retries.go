@@ -26,8 +26,8 @@ type waitingRequest struct {
 const (
 	// repeatWithin is how long after the end of its pause a request counts as a retry.
 	repeatWithin = time.Minute
-	// mostWaiting limits the number of remembered requests.
-	mostWaiting = 10_000
+	// maxWaiting limits the number of remembered requests.
+	maxWaiting = 10_000
 )
 
 func (s *retries) digest(c *Client, path string, body []byte) uint64 {
@@ -47,10 +47,10 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if len(s.until) >= mostWaiting {
+	if len(s.until) >= maxWaiting {
 		maps.DeleteFunc(s.until, func(_ uint64, w waitingRequest) bool { return now.After(w.at) })
 	}
-	if len(s.until) < mostWaiting {
+	if len(s.until) < maxWaiting {
 		s.until[digest] = waitingRequest{now.Add(why.RetryAfter), why}
 	}
 }

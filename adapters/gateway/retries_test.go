@@ -45,7 +45,7 @@ func (c *counting) GenerateContent(ctx context.Context, _ []llms.MessageContent,
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: text, StopReason: "stop"}}}, nil
 }
 
-// before returns a gateway before the models, each of which is tried twice.
+// before returns a gateway in front of the models, each of which is tried twice.
 func before(t *testing.T, o gateway.Options, models ...*counting) *gateway.Gateway {
 	t.Helper()
 	c := middleware.Config{Lambda: 1, Stream: middleware.Commit, Breaker: middleware.BreakerConfig{Failures: -1}, Step: step.Config{
@@ -68,7 +68,7 @@ func before(t *testing.T, o gateway.Options, models ...*counting) *gateway.Gatew
 
 const plainQuestion = `{"model":"stepfall","messages":[{"role":"user","content":"q"}]}`
 
-// postChat asks by chat completions, with headers in pairs of name and value.
+// postChat sends a request of chat completions, with headers in pairs of name and value.
 func postChat(ctx context.Context, t *testing.T, g http.RoundTripper, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(body))
@@ -90,8 +90,8 @@ func postChat(ctx context.Context, t *testing.T, g http.RoundTripper, body strin
 	return resp, string(data)
 }
 
-// A client asks three times where every model says 429. Steps that tried each of two
-// models twice each time made twelve calls.
+// A client asks three times if every model answers 429. Steps that tried each of two models twice each time made
+// twelve calls.
 func TestRetriesDoNotMultiply(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -164,7 +164,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// A failure is not kept: the repetition is a request of its own.
+// A failure is not kept: the repetition is served like a new request.
 func TestIdempotencyKeyOfAFailure(t *testing.T) {
 	m := &counting{}
 	m.answer = func(context.Context) (string, error) {
@@ -181,8 +181,8 @@ func TestIdempotencyKeyOfAFailure(t *testing.T) {
 	}
 }
 
-// Requests that come while the first one runs wait for its answer, on its gateway and on
-// another one with the same store; the first one runs on when its client has gone.
+// Requests that arrive while the first one is running wait for its answer, on the same gateway and on another one with
+// the same store. The first one continues if its client disconnects.
 func TestIdempotencyKeyWhileTheRequestRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes.db")
 	open := func() gateway.Notes {

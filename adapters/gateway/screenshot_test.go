@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A screenshot goes to models of other APIs that have images, and what a user says that no other
-// API has a word for excludes its models, with that reason.
+// A screenshot is sent to models of other APIs that accept images. A user's item that has no counterpart in another
+// API excludes the models of that API, with that reason.
 func TestUserItemsOfOtherAPIs(t *testing.T) {
 	const (
 		call       = `{"role":"user","content":"look"},{"type":"computer_call","call_id":"c1","action":{"type":"screenshot"}},`

@@ -35,7 +35,6 @@ type Serving struct {
 	Stopping func()
 }
 
-// errCutOff means that some steps did not end in time.
 var errCutOff = errors.New("steps were cut off")
 
 // Serve serves on the listener, which it closes, until ctx ends and running requests have completed. Steps
@@ -106,7 +105,7 @@ func (g *Gateway) Certificates(certFile, keyFile string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the TLS files: %w", err)
 	}
-	c := &certificates{log: g.o.Logger, cert: certFile, key: keyFile, looked: time.Now(), pair: &pair}
+	c := &certificates{log: g.o.Logger, cert: certFile, key: keyFile, lastRead: time.Now(), pair: &pair}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
 }
 
@@ -114,22 +113,22 @@ type certificates struct {
 	log       hclog.Logger
 	cert, key string
 
-	mu     sync.Mutex
-	looked time.Time
-	fault  string // the last logged error of the files
-	pair   *tls.Certificate
+	mu       sync.Mutex
+	lastRead time.Time
+	fault    string // the last logged error of the files
+	pair     *tls.Certificate
 }
 
-// lookEvery is the minimum time between two reads of the files.
-const lookEvery = time.Second
+// readInterval is the minimum time between two reads of the files.
+const readInterval = time.Second
 
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) < lookEvery {
+	if time.Since(c.lastRead) < readInterval {
 		return c.pair, nil
 	}
-	c.looked = time.Now()
+	c.lastRead = time.Now()
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
 		if err.Error() != c.fault {

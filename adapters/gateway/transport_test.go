@@ -46,7 +46,7 @@ func TestInProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first piece is there while the step goes on; closing the body ends it.
+	// The first piece arrives while the step is running; closing the body ends the step.
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
 	if err != nil || !strings.Contains(line, `"content":"first"`) {
 		t.Errorf("%v: %s", err, line)
@@ -69,8 +69,8 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// A caller that cancels in the middle of a stream reads that it did, as it would of a
-// server, and no error of the gateway's.
+// A caller that cancels in the middle of a stream gets the context's error, as from a server, and not an error of the
+// gateway's.
 func TestInProcessCancelInAStream(t *testing.T) {
 	model := &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
 		if err := p.OnDelta(ctx, &middleware.Delta{Text: "first"}); err != nil {
@@ -101,7 +101,7 @@ func TestInProcessCancelInAStream(t *testing.T) {
 	}
 }
 
-// Steps that outlast the grace are told to come back, not that they went away.
+// Clients of steps that outlast the grace period are told to retry.
 func TestServeEnds(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	model := &recorder{answer: func(ctx context.Context, _ *middleware.Params) (*llms.ContentResponse, error) {
@@ -115,7 +115,7 @@ func TestServeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String()
-	// As signal.NotifyContext ends it on a SIGTERM.
+	// As signal.NotifyContext does on a SIGTERM.
 	ctx, end := context.WithCancelCause(t.Context())
 	served, stopping := make(chan error, 1), make(chan struct{})
 	go func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// behind returns a gateway before models of the APIs, the cheapest first, that answer with what their vendors do.
+// behind returns a gateway in front of models of the APIs, the cheapest first, whose vendors answer as given.
 func behind(t *testing.T, apis []middleware.Dialect, vendors ...http.RoundTripper) *gateway.Gateway {
 	t.Helper()
 	var models []middleware.Candidate
@@ -41,8 +41,8 @@ func behind(t *testing.T, apis []middleware.Dialect, vendors ...http.RoundTrippe
 
 const twoTools = `"model":"stepfall","messages":[{"role":"user","content":"q"}],"tools":[{"type":"function","function":{"name":"look"}},{"type":"function","function":{"name":"listen"}}]`
 
-// Prose in place of a call that the caller made a model make is no answer: another model is asked. A model whose API
-// has no such choice is asked for the call in words.
+// Prose in place of a required tool call is rejected: another model is called. A model whose API has no tool choice is
+// asked for the call in the prompt.
 func TestAForcedCallIsMade(t *testing.T) {
 	ollama := &vendor{whole: `{"model":"m","message":{"role":"assistant","content":"plain text"},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":5}`}
 	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]}`}
@@ -64,7 +64,7 @@ func TestAForcedCallIsMade(t *testing.T) {
 	}
 }
 
-// A caller that takes one call at a time gets one, also of a model that makes several, streamed or not.
+// A caller that accepts one call at a time gets one, even from a model that makes several, streamed or not.
 func TestOneCallAtATime(t *testing.T) {
 	two := `{"responseId":"g","modelVersion":"m","usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5},"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[` +
 		`{"functionCall":{"name":"look","args":{}},"thoughtSignature":"c2ln"},{"functionCall":{"name":"listen","args":{}}}]}}]}`
@@ -87,7 +87,7 @@ func TestOneCallAtATime(t *testing.T) {
 	}
 }
 
-// Ids of Gemini's calls differ from turn to turn, also of servers that give their answers none, or the same.
+// Ids of Gemini's calls differ from turn to turn, even if the server gives its answers no id, or equal ones.
 func TestGeminiCallsHaveIDsOfTheirOwn(t *testing.T) {
 	g := behind(t, []middleware.Dialect{middleware.DialectGemini}, canned{"application/json", `{"responseId":"same","candidates":[{"index":0,"finishReason":"STOP","content":{"parts":[{"functionCall":{"name":"look","args":{}}}]}}]}`})
 	ids := map[string]bool{}
@@ -100,7 +100,7 @@ func TestGeminiCallsHaveIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Images and documents in Mistral's form, of which an address is all, reach models of other APIs.
+// Images and documents in Mistral's form, which only have a URL, reach models of other APIs.
 func TestFilesInMistralsForm(t *testing.T) {
 	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}
 	m, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-sonnet-4-5", BaseURL: "http://claude", Transport: claude})
@@ -135,7 +135,7 @@ func TestFilesInMistralsForm(t *testing.T) {
 	}
 }
 
-// A model without a JSON mode is asked for JSON in words, unless somebody has said it.
+// A model without a JSON mode is asked for JSON in the prompt, unless a message mentions it.
 func TestClaudeIsAskedForJSON(t *testing.T) {
 	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"{}"}]}`}
 	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, claude)
@@ -147,7 +147,7 @@ func TestClaudeIsAskedForJSON(t *testing.T) {
 	}
 }
 
-// A stream of which nobody asks for usage has it in the chunk that ends the answer, once: Mistral's clients, which do not ask, read it there.
+// A stream without requested usage has it once, in the chunk that ends the answer: Mistral's clients, which do not request it, read it there.
 func TestUsageOfStreamsIsThereUnasked(t *testing.T) {
 	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`})
 	for options, choices := range map[string]int64{``: 1, `"stream_options":{"include_usage":true},`: 0} {
@@ -164,7 +164,7 @@ func TestUsageOfStreamsIsThereUnasked(t *testing.T) {
 	}
 }
 
-// Who asks for a name that nobody has is told what serves every name.
+// A request for an unknown model name is told which option accepts every name.
 func TestUnknownNamesHaveAWayOut(t *testing.T) {
 	resp, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectChat}, &vendor{}), `{"model":"gpt-4o","messages":[{"role":"user","content":"q"}]}`)
 	if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "stepfall serve --any-model") {
@@ -172,7 +172,7 @@ func TestUnknownNamesHaveAWayOut(t *testing.T) {
 	}
 }
 
-// The usage that agents take for the length of their conversation is of one call, however many were made.
+// The usage that agents use as the length of their conversation is that of one call, however many were made.
 func TestUsageIsOfTheAnswer(t *testing.T) {
 	ollama := &vendor{whole: `{"model":"m","message":{"role":"assistant","content":"I'm sorry, but I can't help with that."},"done":true,"done_reason":"stop","prompt_eval_count":10,"eval_count":4}`}
 	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}

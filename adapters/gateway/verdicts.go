@@ -31,7 +31,6 @@ type runVerdict struct {
 	Evidence   string      `json:"evidence,omitempty"`
 }
 
-// reportVerdict records a client's verdict on one of its tenant's runs.
 func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	reporter, ok := g.o.Model.(runReporter)
 	if !ok {
@@ -52,8 +51,8 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 		return refused
 	}
 	for param, name := range map[string]string{"run": v.Run, "verifier": v.Verifier} {
-		if len(name) > longestName {
-			return dialect.Invalid(param, "the name has %d bytes: want at most %d", len(name), longestName)
+		if len(name) > maxNameBytes {
+			return dialect.Invalid(param, "the name has %d bytes: want at most %d", len(name), maxNameBytes)
 		}
 	}
 	ctx := middleware.WithInfo(x.r.Context(), middleware.Info{Tenant: x.Client.Tenant})

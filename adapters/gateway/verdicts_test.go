@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// judged is a model that keeps the verdicts that are reported to it.
+// judged is a model that records the verdicts reported to it.
 type judged struct {
 	*recorder
 
@@ -31,7 +31,7 @@ func (j *judged) Report(ctx context.Context, run string, v sdk.Verdict) error {
 // HasRun knows the runs of orders.
 func (j *judged) HasRun(_ context.Context, run string) bool { return strings.HasPrefix(run, "order") }
 
-// A client says how one of its runs ended; what it says is its own tenant's.
+// A client reports the outcome of one of its runs, which is recorded for its own tenant.
 func TestVerdictsOnRuns(t *testing.T) {
 	const path = "/v1/verdicts"
 	keys, err := gateway.Keys(map[string]string{"k-blue": "blue"})

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/otel"
 )
 
-// A step becomes a span, and each of its calls a span below it. In a program,
-// step.Redact(recorder.Record, nil) is the middleware's Traces.
+// A step becomes a span, and each of its calls a child span. In a program, step.Redact(recorder.Record, nil) is the
+// middleware's Traces.
 func Example() {
 	spans := tracetest.NewSpanRecorder()
 	recorder, err := otel.New(otel.Config{

@@ -25,7 +25,7 @@ import (
 
 const scope = "github.com/stepfall/stepfall/adapters/otel"
 
-// Config says where spans and metrics go. The zero value uses the global providers.
+// Config sets the destinations of spans and metrics. The zero value uses the global providers.
 type Config struct {
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
@@ -73,19 +73,19 @@ func New(c Config) (*Recorder, error) {
 	return r, nil
 }
 
-// secondBuckets and tokenBuckets are those that the semantic conventions of gen_ai recommend,
-// with smaller ones for answers within milliseconds.
+// secondBuckets and tokenBuckets are the buckets that the gen_ai semantic conventions recommend, with smaller
+// ones added for answers within milliseconds.
 var (
 	secondBuckets = []float64{0.00125, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	tokenBuckets  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
 )
 
-// costBuckets reach from a hundredth of a cent to ten dollars, two a decade.
+// costBuckets range from a hundredth of a cent to ten dollars, two per decade.
 var costBuckets = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
 
-// Record writes one trace. The span of ctx, if any, becomes the parent. It is a
-// trace sink: it does not keep t, and writes its texts as they are. A verdict on a run is
-// no step: it has no span, and counts only towards what a holdout measures.
+// Record writes one trace. The span of ctx, if any, becomes the parent. Record is a trace sink: it does not
+// retain t, and exports its texts unchanged. A verdict on a run is not a step: it has no span, and only
+// counts for the measurements of a holdout.
 func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		r.accounts.record(ctx, r.tenants.label(t.Tenant), t)
@@ -176,7 +176,7 @@ var statusText = regexp.MustCompile(`\bstatus (?:code: )?([45]\d\d)\b`)
 func errorType(text string) attribute.KeyValue {
 	if m := statusText.FindStringSubmatch(text); m != nil {
 		if code, err := strconv.Atoi(m[1]); err != nil || http.StatusText(code) == "" {
-			return semconv.ErrorTypeOther // servers may invent codes
+			return semconv.ErrorTypeOther // servers invent status codes
 		}
 		return semconv.ErrorTypeKey.String(m[1])
 	}

@@ -86,8 +86,8 @@ func TestAStepBecomesASpanWithACallEach(t *testing.T) {
 	}
 }
 
-// A verdict on a run counts as no step: it leaves no span, and no instrument that counts
-// steps has it.
+// A verdict on a run is not a step: it creates no span and is not counted by any instrument for
+// steps.
 func TestAVerdictOnARunIsNoStep(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
 	recorder, err := otel.New(otel.Config{
@@ -146,7 +146,7 @@ func TestMetricsCountCallsAndMoney(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder.Record(t.Context(), escalated(time.Now()))
-	// The calls of an attempt have traces of their own: it adds its step and its verdicts.
+	// The calls of an attempt have their own traces: the attempt only adds its step and its verdicts.
 	attempt := escalated(time.Now())
 	attempt.Mode = sdk.ModeAttempt
 	recorder.Record(t.Context(), attempt)
@@ -198,7 +198,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// A call that met an open circuit was sent to nobody: its span says so, and no metric counts it.
+// A call stopped by an open circuit was not sent: its span says so, and no metric counts it.
 func TestCallsThatWereNotSentDoNotCount(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
 	recorder, err := otel.New(otel.Config{

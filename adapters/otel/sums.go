@@ -25,7 +25,7 @@ type sums struct {
 	accounts                                    *tenantAccounts
 }
 
-// maxLabels bounds the values of one label: a tenant or model beyond is "other".
+// maxLabels limits the number of values of a label: further tenants or models are reported as "other".
 const maxLabels = 100
 
 func newSums(meter metric.Meter) (s sums, err error) {
@@ -66,7 +66,7 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		if !middleware.IsSent(c) {
 			continue
 		}
-		if asked[c.Model] = true; own != t { // an attempt, whose calls have traces of their own
+		if asked[c.Model] = true; own != t { // an attempt's calls have their own traces
 			continue
 		}
 		rest -= c.CostUSD
@@ -94,11 +94,9 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	s.accounts.record(ctx, tenant.Value.AsString(), t)
 }
 
-// leastUSD is the unit in which dollars are added up, so that sums of many small amounts are
-// exact.
+// leastUSD is the unit in which dollars are summed, so that sums of many small amounts are exact.
 const leastUSD = 1e-12
 
-// usdSums are dollars by model and tenant.
 type usdSums struct {
 	mu sync.Mutex
 	of map[[2]string]int64 // in units of leastUSD
@@ -126,7 +124,7 @@ func (u *usdSums) observe(_ context.Context, o metric.Float64Observer) error {
 	return nil
 }
 
-// CountRefusal counts a request that a gateway turned away for the reason.
+// CountRefusal counts a request that a gateway rejected, by reason.
 func (s *sums) CountRefusal(ctx context.Context, reason string) {
 	s.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", s.reasons.label(reason))))
 }
@@ -140,8 +138,8 @@ func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.
 	}
 }
 
-// tenantAccounts are accounts of each tenant and of all. A baseline is estimated from the steps
-// of an account, so that the tenants' savings do not add up to those of all.
+// tenantAccounts has an account for each tenant and one for all tenants. The baseline is estimated from the steps
+// of an account, so the tenants' savings do not add up to those of all.
 type tenantAccounts struct {
 	all savings.Account
 	mu  sync.RWMutex

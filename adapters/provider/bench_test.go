@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 )
 
-// A call by our client beside one by langchaingo's, of the same loopback server, with
-// an answer of 100 bytes and of 100 KB.
+// BenchmarkCall compares our client with langchaingo's, calling the same loopback server, with answers of 100 bytes
+// and of 100 KB.
 func BenchmarkCall(b *testing.B) {
 	for _, size := range []struct {
 		name  string

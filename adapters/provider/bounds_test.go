@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// An answer is bounded as it comes out of its compression, in bytes.
+// The size limit of an answer counts decompressed bytes.
 func TestBoundsOfCompressedAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer   string

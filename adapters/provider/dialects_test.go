@@ -16,14 +16,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// dialect is one API, with an answer in its real form: some reasoning, the text
-// "Hello there", a call of the tool look, and all that the API tells beside them.
+// dialect is one API, with an answer in its actual form: some reasoning, the text "Hello there", a call of the tool
+// look, and all other members of the API.
 type dialect struct {
 	name string
 	make func(url string, limit int64) (llms.Model, error)
-	// whole is an answer that is not streamed, stream the same as a stream.
+	// whole is an answer that is not streamed, stream the same answer as a stream.
 	whole, stream string
-	// long is a stream whose text is one line, %s.
+	// long is a stream with a text of one line, %s.
 	long  string
 	mime  string
 	fault string // an error within a stream
@@ -152,7 +152,7 @@ const response = `{"id":"resp_1","object":"response","created_at":1767225600,"mo
 	{"type":"function_call","id":"fc_1","call_id":"call_1","name":"look","arguments":"{\"at\":1}","status":"completed"}],
 	"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},"output_tokens":30,"output_tokens_details":{"reasoning_tokens":20},"total_tokens":130}}`
 
-// chunks are events without a name.
+// chunks returns events without names.
 func chunks(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -161,7 +161,7 @@ func chunks(data ...string) string {
 	return b.String()
 }
 
-// events are events with the name that is their type.
+// events returns events whose name is their type.
 func events(data ...string) string {
 	var b strings.Builder
 	for _, d := range data {
@@ -176,14 +176,14 @@ func events(data ...string) string {
 
 func lines(data ...string) string { return strings.Join(data, "\n") + "\n" }
 
-// upstream is a server in a dialect that keeps what it is asked.
+// upstream is a server of an API that records its requests.
 type upstream struct {
 	*httptest.Server
 	d        *dialect
 	asked    map[string]any
 	requests int
 	header   http.Header
-	// answer, when not nil, takes the place of the dialect's answer.
+	// answer, when not nil, replaces the dialect's answer.
 	answer http.HandlerFunc
 }
 
@@ -227,7 +227,7 @@ func (d *dialect) say(w http.ResponseWriter, r *http.Request, asked map[string]a
 	fmt.Fprint(w, strings.ReplaceAll(d.whole, "\n", ""))
 }
 
-// model returns the dialect's model, asked at the upstream.
+// model returns a model of the dialect at the upstream.
 func (u *upstream) model(t testing.TB) llms.Model {
 	t.Helper()
 	m, err := u.d.make(u.URL, 0)

@@ -1,19 +1,19 @@
-// Package provider asks models by the APIs of their vendors: chat completions of OpenAI and
-// of all that speak like it, Responses, Messages, Gemini, Ollama. A model is an llms.Model
-// that works alone in langchaingo programs, or as a candidate of a cascade:
+// Package provider calls models through the APIs of their vendors: chat completions of OpenAI and
+// compatible servers, Responses, Messages, Gemini and Ollama. A model is an llms.Model that can be used
+// alone in langchaingo programs, or as a candidate of a cascade:
 //
 //	model, err := provider.New(provider.Options{Model: "gpt-4o-mini", APIKey: key})
 //	answer, err := model.GenerateContent(ctx, messages, llms.WithMaxTokens(200))
 //
-// What llms.CallOptions cannot say, [middleware.WithParams] does; what llms.ContentChoice has
-// no place for is in [middleware.ExtraOf]. docs/providers.md has a table of every field,
-// which the tests of this package hold. A field that was not asked for is not sent.
+// [middleware.WithParams] sets what llms.CallOptions cannot express, and [middleware.ExtraOf] returns
+// what llms.ContentChoice has no fields for. docs/providers.md has a table of every field, which the
+// tests of this package check. A field that the caller does not set is not sent.
 //
-// A server that says that it does not support a parameter which the answer can do without
-// (temperature, for models that reason) is asked again without it, and not sent it for an
-// hour; [middleware.Extra.NotSent] names it. A prompt that is longer than Ollama's context is
-// an error instead of losing its beginning.
+// If a server reports that it does not support a parameter that the answer can do without (temperature, for
+// reasoning models), the request is repeated without it, and the parameter is not sent to that model for an
+// hour; [middleware.Extra.NotSent] names it. A prompt that exceeds Ollama's context is an error,
+// while Ollama itself would drop its beginning.
 //
-// All share one pool of connections, read no more of an answer than a bound, repeat no other
-// request themselves, and fail with a [middleware.ProviderError].
+// All models share one connection pool, limit the size of an answer, do not retry for any other reason, and
+// fail with a [middleware.ProviderError].
 package provider

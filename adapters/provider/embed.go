@@ -20,16 +20,15 @@ type embeddingModel struct {
 	address string
 }
 
-// embeddings is an answer: OpenAI's, or Ollama's with the vectors alone.
+// embeddings is a response in OpenAI's form, or in Ollama's, which only has the vectors.
 type embeddings struct {
 	Data    []json.RawMessage `json:"data"`
 	Vectors [][]float32       `json:"embeddings"`
 }
 
-// Embed asks for embeddings: it implements [middleware.Embedder]. Fields go to the server
-// as they are, but for the model. Ollama knows input (texts, and no tokens), dimensions, and
-// its own keep_alive and options; a text that is longer than its context is an error instead
-// of losing its end.
+// Embed requests embeddings. It implements [middleware.Embedder]. Fields other than the model are sent to the
+// server unchanged. For Ollama, only input (texts, not tokens), dimensions and its own keep_alive and options are
+// sent. A text that exceeds its context is an error, while Ollama by default would truncate it.
 func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (json.RawMessage, sdk.Usage, error) {
 	var body dialect.Object
 	if err := json.Unmarshal(request, &body); err != nil || body == nil {
@@ -55,7 +54,7 @@ func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (js
 	if err == nil {
 		err = json.Unmarshal(answer, &in)
 	}
-	if err == nil && in.Data == nil && in.Vectors == nil { // some servers say 200 to an error
+	if err == nil && in.Data == nil && in.Vectors == nil { // some servers send an error with status 200
 		err = dialect.ServerError(answer)
 	}
 	if err == nil && isOllama && len(in.Vectors) != texts {
@@ -73,7 +72,6 @@ func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (js
 	return answer, used, nil
 }
 
-// refuse returns the error of a request that is not sent because of a field.
 func (m *embeddingModel) refuse(field, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: m.provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
 }
@@ -106,8 +104,7 @@ func (m *embeddingModel) ollamaRequest(in dialect.Object) (body dialect.Object, 
 	return body, len(list), nil
 }
 
-// openAIAnswer converts Ollama's vectors to OpenAI's form; packed ones are little-endian float32
-// in base64.
+// openAIAnswer converts Ollama's vectors to OpenAI's form. Packed vectors are little-endian float32 in base64.
 func (m *embeddingModel) openAIAnswer(vectors [][]float32, tokens int, isPacked bool) ([]byte, error) {
 	data := []dialect.Object{}
 	for i, v := range vectors {

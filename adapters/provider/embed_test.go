@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// embedders are the providers that make embeddings, each before a server that answers so.
+// embedders are the providers with embeddings, each with a server that answers by answer.
 func embedders(t *testing.T, answer func(w http.ResponseWriter, path string, asked map[string]any)) map[string]middleware.Embedder {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

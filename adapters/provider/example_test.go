@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// alone is a provider by itself in a langchaingo program. Params say what langchaingo's
-// options cannot. It is compiled and not run: there is no server here.
+// alone uses a provider without a cascade in a langchaingo program. Params express what langchaingo's options
+// cannot. It is only compiled, because there is no server here.
 func alone(ctx context.Context, messages []llms.MessageContent) error {
 	model, err := provider.New(provider.Options{Model: "gpt-4o-mini", APIKey: os.Getenv("OPENAI_API_KEY")})
 	if err != nil {

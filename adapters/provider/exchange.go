@@ -21,20 +21,19 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// maxAnswer is the most that is read of one answer, in bytes, where nobody says
-// otherwise. A line of a stream may be as long.
+// maxAnswer is the default limit on the size of an answer in bytes, which is also the limit on a line of a
+// stream.
 const maxAnswer = 32 << 20
 
 const maxError = 1 << 20
 
-// errTooLarge says that an answer is longer than is read of one.
 var errTooLarge = errors.New("the answer is too large")
 
-// errSilent says that a server has said nothing for ten minutes.
+// errSilent means that a server has sent nothing for ten minutes.
 var errSilent = errors.New("the server went silent")
 
-// newClient returns a client that follows no redirect to another server, which would get the
-// prompt and the key. A nil transport is the pool that all providers share.
+// newClient returns a client that does not follow redirects to another server, which would get the prompt and
+// the key. A nil transport means the connection pool that all providers share.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = pool.Shared()
@@ -49,8 +48,8 @@ func newClient(transport http.RoundTripper) *http.Client {
 
 const userAgent = "stepfall"
 
-// post sends a request. The header may be shared by requests. Any status but success is an
-// error. The caller closes the response's body.
+// post sends a request. The header can be shared by several requests. Any status other than success is an
+// error. The caller must close the response's body.
 func (m *model) post(ctx context.Context, x *exchange, address string, header http.Header, request dialect.Object) (*http.Response, error) {
 	data, err := request.JSON()
 	if err != nil {
@@ -66,11 +65,11 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	}
 	req.Header = header
 	resp, err := m.http.Transport.RoundTrip(req)
-	if err == nil && resp.StatusCode/100 == 3 { // a client follows it, which costs each request a copy of its header
+	if err == nil && resp.StatusCode/100 == 3 { // http.Client follows it, but copies the header for each request, so it is not used otherwise
 		resp.Body.Close()
-		req.Body, _ = req.GetBody() // of bytes, which cannot fail
+		req.Body, _ = req.GetBody() // cannot fail for a byte reader
 		if resp, err = m.http.Do(req); err != nil {
-			err = errors.Unwrap(err) // of a *url.Error, whose address may have a key
+			err = errors.Unwrap(err) // unwraps the *url.Error, whose URL may contain a key
 		}
 	}
 	if err != nil {
@@ -98,22 +97,22 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	return resp, nil
 }
 
-// body ends with errTooLarge after left bytes, and with errSilent when the server sends none
-// for [pool.Silence].
+// body fails with errTooLarge after left bytes, and with errSilent if the server sends nothing for
+// [pool.Silence].
 type body struct {
 	io.ReadCloser
 	left     int64
 	tooLarge *atomic.Bool
 	watch    *time.Timer
 	start    time.Time    // of the first read
-	reading  atomic.Int64 // how long after it the read that goes on began; 0 for none
+	reading  atomic.Int64 // start of the read in progress, as a time since start; 0 if there is none
 	silent   atomic.Bool
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		// An answer of just the limit has ended here.
+		// An answer of exactly the limit ends here.
 		n, err := b.ReadCloser.Read(p[:min(len(p), 1)])
 		if n > 0 {
 			b.tooLarge.Store(true)
@@ -140,7 +139,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkSilence closes the body when a read has waited for too long, and else resets the timer.
+// checkSilence closes the body if a read has waited too long, and otherwise resets the timer.
 func (b *body) checkSilence() {
 	rest := pool.Silence
 	if since := b.reading.Load(); since != 0 {
@@ -167,11 +166,11 @@ type exchange struct {
 	provider   string
 	status     int
 	header     http.Header
-	isAnswered bool // by a response of success
+	isAnswered bool // with a status of success
 	sent       atomic.Bool
-	// tooLarge: the answer was left after the bound, whatever its client made of that.
+	// tooLarge is set if reading stopped at the limit, even if the reader hid that error.
 	tooLarge atomic.Bool
-	said     []byte           // by a server that refused
+	said     []byte           // body of an error response
 	secrets  *redact.Redactor // the model's
 }
 
@@ -179,7 +178,7 @@ func (x *exchange) requestID() string {
 	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id")) //nolint:canonicalheader // the form that Go keeps it in
 }
 
-// fail makes the error of a call, from the server's words if there are any. It removes keys, so
+// fail returns the error of a call, with the server's own message if there is one. It removes keys, so
 // that no caller, log, trace or client of a gateway sees one.
 func (x *exchange) fail(ctx context.Context, err error) error {
 	if x.tooLarge.Load() && !errors.Is(err, errTooLarge) {
@@ -216,8 +215,8 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// clean removes the keys that were sent from a text. Call it before shortening the text, which
-// could leave half a key.
+// clean removes the keys that were sent from a text. It must be called before the text is truncated, which
+// could leave part of a key.
 func (x *exchange) clean(text []byte) []byte {
 	if x.secrets == nil {
 		return text
@@ -239,7 +238,7 @@ func keys(h http.Header) []string {
 	return list
 }
 
-// cleanedError is an error with another text. Is sees the original; Unwrap does not return it.
+// cleanedError is an error with a replaced text. Is matches the original error, but Unwrap does not return it.
 type cleanedError struct {
 	text string
 	err  error
@@ -248,5 +247,5 @@ type cleanedError struct {
 // Error returns the text without keys.
 func (c *cleanedError) Error() string { return c.text }
 
-// Is reports whether the error that it stands for is target.
+// Is reports whether the original error matches target.
 func (c *cleanedError) Is(target error) bool { return errors.Is(c.err, target) }

@@ -26,7 +26,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A whole answer and a streamed one say the same, in the same words for all APIs.
+// A whole answer and a streamed one have the same content, in the same form for all APIs.
 func TestAnswers(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -74,7 +74,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A later turn sends an answer back as it came, with its signatures.
+// A later turn sends an answer back unchanged, with its signatures.
 func TestAnswersGoBack(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -111,8 +111,8 @@ func TestAnswersGoBack(t *testing.T) {
 	}
 }
 
-// TestAttackKeyInError: a key that a server sends back is in no error, however it is
-// spelled, and wherever in an answer or a stream.
+// TestAttackKeyInError: a key that a server sends back is not in any error, in whatever encoding and at whatever
+// place of an answer or stream.
 func TestAttackKeyInError(t *testing.T) {
 	const key = "planted/key+0123456789&abcdefghij"
 	spelled := []string{
@@ -195,7 +195,7 @@ func TestAttackKeyInError(t *testing.T) {
 			server.Close()
 		}
 	}
-	// Nor is one in an address.
+	// A key in a URL is not in the error either.
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	model, err := provider.New(provider.Options{Model: "m", BaseURL: server.URL + "/v1?code=" + key})
@@ -280,7 +280,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What never ends is ended by the caller, and may have to be paid for.
+// A call that does not end is ended by the caller, and may be billed.
 func TestPatience(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -315,7 +315,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A caller that has seen enough ends the request, not just the reading.
+// A receiver that returns an error ends the request, and not only the reading.
 func TestEnoughSeen(t *testing.T) {
 	enough := errors.New("enough")
 	for i := range dialects {
@@ -349,7 +349,7 @@ func TestEnoughSeen(t *testing.T) {
 	}
 }
 
-// An answer of 200 MB is left after the bound, whatever its form, and memory with it.
+// An answer of 200 MB is cut off at the limit, whatever its form, and so is its memory.
 func TestAnswersAreBounded(t *testing.T) {
 	block := strings.Repeat("x", 1<<16)
 	for i := range dialects {
@@ -416,7 +416,7 @@ func TestLinesMayBeLong(t *testing.T) {
 	}
 }
 
-// Many calls at once use few connections: as many as there are calls at a time.
+// Many concurrent calls reuse connections: there are only as many as there are concurrent calls.
 func TestConnectionsAreKept(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -449,7 +449,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 }
 
-// No tokens of a free answer are made up.
+// If a free answer reports no usage, no tokens are invented.
 func TestUsageIsTheServers(t *testing.T) {
 	var none sdk.Usage
 	for i := range dialects {
@@ -469,7 +469,7 @@ func TestUsageIsTheServers(t *testing.T) {
 	}
 }
 
-// A server that sends us to another does not get the prompt, and the key, there.
+// A redirect to another server does not get the prompt and the key.
 func TestRedirects(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]

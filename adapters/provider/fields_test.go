@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// table reads the table of docs/providers.md whose header begins with the words.
+// table reads the table of docs/providers.md whose header begins with header.
 func table(t *testing.T, header string) (columns []string, rows map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/providers.md")
@@ -45,7 +45,7 @@ func table(t *testing.T, header string) (columns []string, rows map[string][]str
 	return nil, nil
 }
 
-// at returns what a request has at a path.
+// at returns the value at a path in a request.
 func at(asked any, path string) (any, bool) {
 	for name := range strings.SplitSeq(path, ".") {
 		object, ok := asked.(map[string]any)
@@ -61,8 +61,8 @@ func at(asked any, path string) (any, bool) {
 
 var pointSchema = json.RawMessage(`{"type":"object","properties":{"x":{"type":"number"}},"additionalProperties":false}`)
 
-// asks are the rows of the table: how to ask, and what the request then says, as far as
-// it is the same everywhere.
+// asks are the rows of the table: how to request each field, and the expected request, as far as it is the same for
+// all APIs.
 func asks(d middleware.Dialect) map[string]struct {
 	option llms.CallOption
 	want   any
@@ -104,8 +104,8 @@ func lookTool() []llms.Tool {
 	return []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "look", Description: "looks", Parameters: pointSchema}}}
 }
 
-// Every cell of the table of fields is as the request really is, and no field is sent
-// that was not asked for.
+// Every cell of the table of fields matches the actual request, and no field is sent that was not
+// requested.
 func TestEveryFieldOfTheTable(t *testing.T) {
 	columns, rows := table(t, "| asked for |")
 	for c, column := range columns {
@@ -177,7 +177,7 @@ func TestEveryParamHasARow(t *testing.T) {
 	}
 }
 
-// Every cell of the table of message parts.
+// Every cell of the table of message parts is correct.
 func TestEveryPartOfTheTable(t *testing.T) {
 	call := llms.ToolCall{ID: "c1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{"at":12345}`}}
 	tool := func(p llms.ContentPart) []llms.MessageContent {
@@ -244,7 +244,7 @@ func TestEveryPartOfTheTable(t *testing.T) {
 	}
 }
 
-// refusals are how each API says that a model declined, or that it was not let answer.
+// refusals are the forms in which each API reports that the model refused, or that the answer was blocked.
 var refusals = map[string]struct{ refused, blocked string }{
 	"chat": {`{"id":"c","choices":[{"index":0,"finish_reason":"stop","message":{"content":null,"refusal":"I will not"}}]}`,
 		`{"id":"c","choices":[{"index":0,"finish_reason":"content_filter","message":{"content":""}}]}`},
@@ -256,7 +256,7 @@ var refusals = map[string]struct{ refused, blocked string }{
 	"Ollama": {`{"message":{"content":"no"},"done":true}`, `{"message":{"content":"no"},"done":true}`},
 }
 
-// Every cell of the table of what comes back.
+// Every cell of the table of answers is correct.
 func TestEveryAnswerOfTheTable(t *testing.T) {
 	columns, rows := table(t, "| | chat |")
 	for c, column := range columns {

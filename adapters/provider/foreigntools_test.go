@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What is said about tools is not sent where the only ones are another API's, which a policy
-// lets be left out.
+// Parameters about tools are not sent if the only tools are optional ones of another
+// API.
 func TestNoChoiceOfForeignTools(t *testing.T) {
 	p := middleware.Params{RawTools: []json.RawMessage{json.RawMessage(`{"type":"web_search"}`)}, ParallelToolCalls: new(true)}
 	for i := range dialects {

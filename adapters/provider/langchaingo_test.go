@@ -16,8 +16,8 @@ func claude(t *testing.T) *upstream {
 	return dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.name == "Anthropic" })].serve(t)
 }
 
-// A thinking mode of langchaingo's reaches a Claude as what the model takes: an effort, a budget
-// below the longest answer, or nothing, which is then said.
+// A thinking mode of langchaingo's reaches a Claude in the form that the model accepts: an effort, a budget below the
+// maximum length of the answer, or nothing, which is then reported as not sent.
 func TestThinkingModeReachesClaude(t *testing.T) {
 	u := claude(t)
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestThinkingModeReachesClaude(t *testing.T) {
 	}
 }
 
-// A choice of a tool in OpenAI's form means the same as langchaingo's own type, for each API.
+// A choice of a tool in OpenAI's form is equivalent to langchaingo's own type, for each API.
 func TestToolChoiceAsAMap(t *testing.T) {
 	choice := llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "look"}}
 	asMap := map[string]any{"type": "function", "function": map[string]any{"name": "look"}}

@@ -21,19 +21,19 @@ import (
 
 type model struct {
 	client   dialect.Client
-	call     dialect.Call // what all calls have in common
+	call     dialect.Call // the part that all calls share
 	provider string       // the vendor's name, in errors
-	origin   string       // of the state that the model is given back
-	// topLogProbs are asked for where the caller says nothing of them.
+	origin   string       // marks the model's state
+	// topLogProbs is the number of alternatives to request if the caller does not set it.
 	topLogProbs int
 
-	url, streamURL string // the one for streams where that is another
+	url, streamURL string // streamURL is "" if it equals url
 	header         http.Header
-	hasLines       bool // a stream is lines of JSON instead of events
+	hasLines       bool // a stream consists of lines of JSON, not of events
 	http           *http.Client
 	maxAnswer      int64
-	// secrets are the keys in header. Long ones are looked for in whole answers and in events; these
-	// are nil where there are none.
+	// secrets are the keys in header. inAnswer and inEvents remove long keys from whole answers and from events;
+	// they are nil if there are none.
 	secrets, inAnswer, inEvents *redact.Redactor
 
 	unsupported unsupportedSet
@@ -42,7 +42,7 @@ type model struct {
 // Dialect implements [middleware.NativeModel].
 func (m *model) Dialect() middleware.Dialect { return m.client.Dialect() }
 
-// Exclude implements [middleware.Limiter].
+// Exclude returns why the model cannot be sent a request, or "". The middleware finds it by assertion.
 func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	if kind := dialect.Foreign(messages, m.Dialect(), m.origin, m.call.Model); kind != "" {
 		return "takes no " + kind + " of another API"
@@ -53,13 +53,13 @@ func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *
 
 // Call answers a single prompt.
 //
-// Deprecated: llms.Model asks for it. Use GenerateContent.
+// Deprecated: it exists for the interface llms.Model. Use GenerateContent.
 func (m *model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// GenerateContent makes one request and returns its answer. An error is a
-// [middleware.ProviderError] wherever the server was asked.
+// GenerateContent sends one request and returns its answer. The error is a [middleware.ProviderError] if the
+// server was called.
 func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	o, p := middleware.Resolve(options...)
 	m.readThinking(&o, &p)
@@ -91,7 +91,7 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, err
 	}
 	defer resp.Body.Close()
-	var stopped error // of who receives the stream
+	var stopped error // the error of the stream's receiver
 	hasBegun := false
 	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}}
 	reply.Emit = func(d *middleware.Delta) {
@@ -114,7 +114,7 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if err = x.fail(ctx, err); stopped != nil {
 		err = stopped
 	}
-	if e, ok := errors.AsType[*middleware.ProviderError](err); ok { // what the answer has cost so far
+	if e, ok := errors.AsType[*middleware.ProviderError](err); ok { // the cost of the answer so far
 		e.Usage = reply.Extra.Usage
 	}
 	if ctx.Err() != nil {
@@ -123,7 +123,7 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	return nil, err
 }
 
-// ask sends a request, and repeats it without the parameters that the server does not support.
+// ask sends a request, and repeats it without parameters that the server does not support.
 func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dialect.Object, ownLogProbs bool) (resp *http.Response, err error) {
 	address, header := m.url, m.header
 	if c.Stream && m.streamURL != "" {
@@ -148,7 +148,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 	return nil, err
 }
 
-// errMarked ends a stream at its [DONE].
+// errMarked ends a stream at its end marker [DONE].
 var errMarked = errors.New("the end is marked")
 
 // read reads an answer to its end, or until stopped returns an error.
@@ -180,8 +180,8 @@ func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopp
 	return cmp.Or(to.End(isMarked), stopped())
 }
 
-// isStream reports whether an answer comes in events, by its Content-Type or else by its
-// first byte: some servers send events under other types.
+// isStream reports whether an answer consists of events, by its Content-Type or else by its first byte, because
+// some servers send events with another type.
 func isStream(resp *http.Response) bool {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return true
@@ -193,7 +193,7 @@ func isStream(resp *http.Response) bool {
 		if err != nil || !slices.Contains([]byte(" \t\r\n"), first[0]) {
 			return err == nil && first[0] != '{' && first[0] != '['
 		}
-		_, _ = from.Discard(1) // it is there
+		_, _ = from.Discard(1) // cannot fail after Peek
 	}
 }
 
@@ -202,16 +202,16 @@ type peekedBody struct {
 	io.Closer
 }
 
-// drain reads the rest of a stream after its last event, so that the connection can be reused.
-// It gives up on a server that does not end the stream soon.
+// drain reads the rest of a stream after its last event, so that the connection can be reused. It gives up if
+// the server does not end the stream soon.
 func drain(body io.ReadCloser) {
 	const patience, most = 50 * time.Millisecond, 4 << 10
 	tooLong := time.AfterFunc(patience, func() { body.Close() })
 	defer tooLong.Stop()
-	_, _ = io.CopyN(io.Discard, body, most) // whatever comes says nothing more
+	_, _ = io.CopyN(io.Discard, body, most) // the rest has no meaning
 }
 
-// readThinking applies langchaingo's thinking_config to p, where p sets no reasoning.
+// readThinking applies langchaingo's thinking_config to p, unless p sets the reasoning itself.
 func (m *model) readThinking(o *llms.CallOptions, p *middleware.Params) {
 	config, ok := o.Metadata["thinking_config"].(*llms.ThinkingConfig)
 	if !ok || config == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Servers that call themselves compatible stream in their own ways. What they meant
-// arrives, or the call fails; a part of an answer is never taken for the whole.
+// Compatible servers stream in different ways. Either the whole answer arrives, or the call fails; a partial answer is
+// never accepted as complete.
 func TestOddStreams(t *testing.T) {
 	const end = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 	piece := func(text string) string {
@@ -103,7 +103,7 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
-// An answer of no content, a redirect or a page of a proxy is the provider's fault.
+// An answer without content, a redirect or a proxy's page is a fault of the provider.
 func TestAnswersThatAreNone(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"204": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
@@ -128,8 +128,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 }
 
-// A stream of Responses whose last event has no items has those that ended before, and an answer that
-// has none is empty, as it is in other APIs.
+// A stream of Responses whose last event has no items consists of the items completed before it. An answer without
+// items is empty, as in other APIs.
 func TestResponsesWithoutItems(t *testing.T) {
 	const last = `{"type":"response.completed","response":{"id":"r","status":"completed","output":[],"usage":{"input_tokens":3,"output_tokens":4}}}`
 	for stream, want := range map[string]string{

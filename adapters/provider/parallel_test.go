@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// singleCalls is a server whose template takes one call a turn.
+// singleCalls is a server whose chat template accepts one call per turn.
 type singleCalls struct{ bodies []string }
 
 func (s *singleCalls) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -31,8 +31,8 @@ func (s *singleCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
 }
 
-// Where a server takes one call a turn, a turn with several is told as several, with their results,
-// and the next request needs no refusal.
+// If a server accepts one call per turn, a turn with several calls is sent as several turns with their results, and
+// the next request does so without another error.
 func TestCallsInParallelBecomeTurns(t *testing.T) {
 	server := &singleCalls{}
 	m, err := provider.New(provider.Options{Model: "llama-3", BaseURL: "http://localhost/v1", Transport: server})
@@ -72,7 +72,7 @@ func TestCallsInParallelBecomeTurns(t *testing.T) {
 	}
 }
 
-// A proxy before Mistral gets what Mistral takes: ids of calls of nine letters and digits.
+// A proxy in front of Mistral gets what Mistral accepts: call ids of nine letters and digits.
 func TestMistralBehindAProxy(t *testing.T) {
 	server := &singleCalls{}
 	m, err := provider.Clients()["mistral"](middleware.ClientConfig{Model: "mistral-small", BaseURL: "http://proxy.example/v1", Transport: server})

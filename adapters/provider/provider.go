@@ -15,35 +15,34 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// Options say which model to ask, and where. Model is the only field that must be set.
+// Options describe which model to call, and where. Only Model is required.
 type Options struct {
-	// API is the model's; empty means chat completions.
+	// API is the model's API; empty means chat completions.
 	API middleware.Dialect
-	// Model is the provider's name of the model.
+	// Model is the provider's name for the model.
 	Model string
-	// APIKey is sent in the header that the API has for it. A server that wants none gets
-	// none.
+	// APIKey is sent in the header that the API defines for it. Leave it empty for servers without keys.
 	APIKey string
-	// BaseURL is where the API begins; empty means the vendor's own.
+	// BaseURL is the base URL of the API; empty means the vendor's own.
 	BaseURL string
-	// VendorHost is the host whose limits on requests hold, where BaseURL is that of a proxy before
-	// it; empty means the host of BaseURL.
+	// VendorHost is the host whose request limits apply, if BaseURL is the URL of a proxy in front of it;
+	// empty means the host of BaseURL.
 	VendorHost string
-	// MaxTokensField is how chat completions spell the limit of an answer. Empty means
-	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others, of
-	// which many know nothing else and would answer without a limit.
+	// MaxTokensField is the field of chat completions that limits the length of an answer. Empty means
+	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others, many of which would ignore
+	// any other name and answer without a limit.
 	MaxTokensField string
-	// MaxTokens limits an answer for which the caller names no limit, in Messages, which
-	// takes no request without; 0 means 8,192.
+	// MaxTokens limits an answer for which the caller sets no limit, in Messages, which requires one; 0
+	// means 8,192.
 	MaxTokens int
-	// ContextTokens is the context that Ollama loads the model with; 0 leaves it to the
-	// server, whose own may be as short as 4,096 tokens.
+	// ContextTokens is the context size with which Ollama loads the model; 0 leaves it to the server, whose
+	// default can be as small as 4,096 tokens.
 	ContextTokens int
-	// TopLogProbs asks for that many alternatives at each token of each answer, whether
-	// the caller wants them or not: estimators do.
+	// TopLogProbs is the number of alternatives to request for each token of each answer, for estimators, even
+	// if the caller does not request any.
 	TopLogProbs int
-	// Transport makes the requests; nil is a pool that all models share. MaxAnswer
-	// bounds an answer in bytes; 0 means 32 MiB.
+	// Transport makes the requests; nil means a connection pool that all models share. MaxAnswer limits the
+	// size of an answer in bytes; 0 means 32 MiB.
 	Transport http.RoundTripper
 	MaxAnswer int64
 }
@@ -51,7 +50,7 @@ type Options struct {
 type vendor struct {
 	name, url            string
 	keyHeader, keyPrefix string
-	path, embeddings     string // "" makes no embeddings
+	path, embeddings     string // "" if the API has no embeddings
 }
 
 var vendors = map[middleware.Dialect]vendor{
@@ -62,9 +61,8 @@ var vendors = map[middleware.Dialect]vendor{
 	middleware.DialectOllama:    {"ollama", "http://127.0.0.1:11434", "Authorization", "Bearer ", "api/chat", "api/embed"},
 }
 
-// New returns a model. It sends nothing. The model is safe for concurrent use, and a
-// [middleware.NativeModel], [middleware.Limiter] and [middleware.UnsupportedReporter]; one of
-// OpenAI's APIs or of Ollama is a [middleware.Embedder], too.
+// New returns a model. It does not contact the server. The model is safe for concurrent use and implements
+// [middleware.NativeModel]; a model of one of OpenAI's APIs or of Ollama also implements [middleware.Embedder].
 func New(o Options) (llms.Model, error) {
 	o.API = cmp.Or(o.API, middleware.DialectChat)
 	v, ok := vendors[o.API]
@@ -76,7 +74,7 @@ func New(o Options) (llms.Model, error) {
 	}
 	base := cmp.Or(o.BaseURL, v.url)
 	if o.API == middleware.DialectAnthropic {
-		base = strings.TrimSuffix(strings.TrimSuffix(base, "/"), "/v1") // langchaingo's client had the version in the address
+		base = strings.TrimSuffix(strings.TrimSuffix(base, "/"), "/v1") // langchaingo's client has the version in its URL
 	}
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" {
@@ -102,7 +100,7 @@ func New(o Options) (llms.Model, error) {
 	case middleware.DialectAnthropic:
 		m.header.Set("Anthropic-Version", "2023-06-01")
 	case middleware.DialectGemini:
-		address.Path = strings.TrimSuffix(strings.TrimSuffix(address.Path, "/"), "/"+v.path) // Google writes addresses with it
+		address.Path = strings.TrimSuffix(strings.TrimSuffix(address.Path, "/"), "/"+v.path) // Google's documentation includes the version in URLs
 		name := o.Model
 		if !strings.HasPrefix(name, "models/") && !strings.HasPrefix(name, "tunedModels/") {
 			name = "models/" + name
@@ -114,7 +112,7 @@ func New(o Options) (llms.Model, error) {
 		(&http.Request{Header: m.header}).SetBasicAuth(user.Username(), password)
 	}
 	m.secrets = redact.New(keys(m.header)...)
-	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
+	const shortest = 16 // shorter values, such as placeholders for local servers, can occur in an answer by chance
 	if long := m.secrets.AtLeast(shortest); long != nil {
 		m.inAnswer, m.inEvents = long.InJSON(false), long.InJSON(true)
 	}
@@ -124,8 +122,8 @@ func New(o Options) (llms.Model, error) {
 	return m, nil
 }
 
-// opener is how a provider's models are opened: its API, the variable that the provider's own
-// programs read an address from, and the vendor's host, where the API is another vendor's.
+// opener describes how to open a provider's models: the API, the environment variable from which the provider's own
+// programs read a URL, and the vendor's host if the API was defined by another vendor.
 type opener struct {
 	api            middleware.Dialect
 	variable, host string
@@ -139,12 +137,12 @@ var openers = map[string]opener{
 	"ollama":    {middleware.DialectOllama, "OLLAMA_HOST", ""},
 }
 
-// AddressVariable returns the environment variable that a provider's own programs read its
-// address from.
+// AddressVariable returns the environment variable from which a provider's own programs read the server's
+// address.
 func AddressVariable(provider string) string { return openers[provider].variable }
 
-// Clients are what opens the models of policies, by the provider that they name. Where the
-// configuration has no address, it is the one of [AddressVariable].
+// Clients returns the functions that open the models of policies, by provider name. If the configuration has no
+// base URL, the value of [AddressVariable] is used.
 func Clients() map[string]middleware.OpenClient {
 	list := map[string]middleware.OpenClient{}
 	for name, p := range openers {
@@ -154,7 +152,7 @@ func Clients() map[string]middleware.OpenClient {
 				address = cmp.Or(address, "https://"+p.host+"/v1")
 			}
 			if name == "ollama" && address != "" && !strings.Contains(address, "://") {
-				address = "http://" + address // Ollama's own programs take a host
+				address = "http://" + address // Ollama's own programs accept a host
 			}
 			api := p.api
 			if c.API == "responses" && api == middleware.DialectChat {

@@ -8,11 +8,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// redactedBody removes the keys that were sent to a server from its answer, by whole lines.
+// redactedBody removes the keys that were sent to a server from its response, line by line.
 type redactedBody struct {
 	io.ReadCloser
 	secrets *redact.Redactor
-	pending []byte // what was read and not given out, without keys up to clean
+	pending []byte // read but not yet returned, without keys up to clean
 	clean   int
 	err     error
 }

@@ -16,8 +16,8 @@ type answering func(*http.Request) (*http.Response, error)
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A key that a server writes into an answer is not in what is read of it, and nothing else is
-// changed. Lines are passed on as they come.
+// A key that a server writes into an answer is removed from what is read, and nothing else is changed. Lines are
+// passed on as they arrive.
 func TestAnswersHaveNoKeys(t *testing.T) {
 	const key = "sk-proj-0123456789abcdef"
 	for name, c := range map[string]struct{ key, text, want string }{

@@ -32,8 +32,8 @@ func odd(text string, value string) (list []string) {
 	return list
 }
 
-// Whatever stands where the API's documentation has something else, the call gives an
-// answer or an error that says that the provider is at fault, and may have to be paid.
+// Whatever value replaces a documented one, the call returns an answer, or an error that blames the provider and may be
+// billed.
 func TestAnswersOfAnyShape(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -72,7 +72,7 @@ func TestAnswersOfAnyShape(t *testing.T) {
 
 var tokens = regexp.MustCompile(`("(?:[a-z_]+_tokens|prompt_eval_count|eval_count|[a-zA-Z]+TokenCount)":\s*)(\d+)`)
 
-// Proxies write numbers of tokens as they come out of their arithmetic.
+// Proxies write token counts as decimal numbers.
 func TestTokensMayHavePoints(t *testing.T) {
 	for i := range dialects {
 		d := &dialects[i]
@@ -104,7 +104,7 @@ func (p *pathSeen) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, io.EOF
 }
 
-// An address of Google's is understood with the version of the API and without.
+// A base URL of Google's is accepted with and without the version of the API.
 func TestAddressesOfGemini(t *testing.T) {
 	for _, base := range []string{"http://gemini", "http://gemini/v1beta", "http://gemini/v1beta/"} {
 		server := &pathSeen{}

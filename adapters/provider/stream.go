@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// receiver returns the function that receives the pieces of the answer, and whether the caller
-// wants a stream at all.
+// receiver returns the function that receives the pieces of the answer, and whether the caller requested
+// a stream.
 func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (emit func(d *middleware.Delta) error, streams bool) {
 	switch {
 	case p.OnDelta != nil:
@@ -40,8 +40,8 @@ func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (e
 
 var lineBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
-// events calls each with the data of each server-sent event of r or, with hasLines, with each
-// line. The last one needs no terminator. data is valid only during the call.
+// events calls each with the data of each server-sent event of r or, with hasLines, with each line. The last
+// one needs no terminator. data is only valid during the call.
 func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	buf, _ := lineBuffers.Get().(*[4096]byte)
 	defer lineBuffers.Put(buf)
@@ -50,7 +50,7 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	lines.Split(scanLines())
 	var data []byte
 	isFirst, hasData := true, false
-	for lines.Scan() && lines.Err() == nil { // what was cut off is no line
+	for lines.Scan() && lines.Err() == nil { // after an error, the last line is incomplete
 		line := lines.Bytes()
 		if isFirst {
 			line, isFirst = bytes.TrimPrefix(line, []byte("\ufeff")), false
@@ -67,7 +67,7 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 		case isData:
 			data, hasData = append(data[:0], value...), true
 			continue
-		case len(line) > 0: // a comment, or a name that the data repeat
+		case len(line) > 0: // a comment, or an event name, which the data repeat
 			continue
 		}
 		if hasData {
@@ -83,10 +83,10 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	return each(data)
 }
 
-// scanLines returns a function that splits lines at LF, CR or CRLF, each as soon as it ends.
+// scanLines returns a function that splits lines at LF, CR or CRLF, each as soon as it is complete.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 func scanLines() bufio.SplitFunc {
-	hasCR := false // at the end of the last line
+	hasCR := false // the last line ended with a CR
 	return func(data []byte, isEnd bool) (n int, line []byte, err error) {
 		line = data
 		if hasCR && len(data) > 0 {
@@ -114,7 +114,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 1 << 20
 
-// readAll is io.ReadAll with a pooled buffer.
+// readAll is like io.ReadAll, with a pooled buffer.
 func readAll(r io.Reader) ([]byte, error) {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {

@@ -53,7 +53,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// An event is there when its line has ended, and not when the next one comes.
+// An event is available as soon as its line is complete, not only when the next one arrives.
 func TestEventsComeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

@@ -17,41 +17,42 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// unsupportedFor is how long a server's word that it does not support a parameter is taken.
+// unsupportedFor is how long a parameter that a server reported as unsupported is not sent.
 const unsupportedFor = time.Hour
 
-// unsupportedSet are the parameters that a server said its model does not support: with the error
-// code unsupported_parameter, or unsupported_value for one value, or with these words, or does not know; and whether it
-// takes calls in parallel. Nothing is learned from any other refusal, which is an answer to one client's request. It is safe for concurrent use.
+// unsupportedSet has the parameters that a server reported its model does not support, by the error code
+// unsupported_parameter (or unsupported_value for one value), by equivalent messages, or as unknown parameters. It
+// also records that a model only accepts single tool calls. Other errors concern one client's request, and nothing is
+// learned from them. It is safe for concurrent use.
 type unsupportedSet struct {
 	mu    sync.Mutex
 	facts []middleware.Unsupported
 }
 
-// maxFacts bounds what clients can make a model learn; the oldest is forgotten.
+// maxFacts limits what clients can make a model learn; the oldest fact is dropped.
 const maxFacts = 64
 
-// renamed are the parameters that go by another name where they are not supported.
+// renamed maps parameters to the name to try if they are not supported.
 var renamed = map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
-// optional are the parameters that a model may answer without: what the caller asked for
-// changes in degree, not in kind.
+// optional are the parameters that a request can do without: they change the answer in degree, not in
+// kind.
 var optional = []string{
 	"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "logit_bias", "stream_options", "parallel_tool_calls",
-	"reasoning.effort", "reasoning.summary", "text.verbosity", // as Responses has them
+	"reasoning.effort", "reasoning.summary", "text.verbosity", // Responses
 }
 
-// The templates of some open models take one call a turn: "This model only supports single
-// tool-calls at once!"; https://github.com/vllm-project/vllm/issues/25108. A turn with several is
-// several turns then.
+// The chat templates of some open models accept one call per turn: "This model only supports single
+// tool-calls at once!"; https://github.com/vllm-project/vllm/issues/25108. A turn with several calls is then
+// sent as several turns.
 const (
 	onlySingleCalls = "only supports single tool-calls at once"
 	parallelCalls   = "calls in parallel"
 )
 
-// learn reads a refusal, removes or renames the parameter that it names in the body, and reports
-// whether to ask again. Without a code it acts only on a parameter that the caller did not
-// set, and remembers nothing.
+// learn reads an error, removes or renames the parameter that it names in the body, and reports whether to
+// repeat the request. Without an error code it acts only on a parameter that the caller did not set, and
+// remembers nothing.
 func (u *unsupportedSet) learn(err error, c *dialect.Call, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
 	if ok && strings.Contains(e.Message, onlySingleCalls) && body.SplitCalls() {
@@ -86,16 +87,15 @@ func (u *unsupportedSet) learn(err error, c *dialect.Call, body dialect.Object, 
 	return removeParameter(body, name), true
 }
 
-// unknownPattern finds the members of a request that a server does not know, in the words of OpenAI
-// (https://github.com/spring-projects/spring-ai/issues/5197), Responses, Gemini, Groq and Anthropic. Those within others
-// are not found.
+// unknownPattern matches the names of unknown members in the error messages of OpenAI
+// (https://github.com/spring-projects/spring-ai/issues/5197), Responses, Gemini, Groq and Anthropic, but not those of
+// nested members.
 var unknownPattern = regexp.MustCompile(`(?i)unrecognized request arguments? supplied: ([\w, ]+)|unknown parameter: '(\w+)'|unknown name "(\w+)": cannot find field|` +
 	`property '(\w+)' is unsupported|(?:^|[\s'"])(\w+): extra inputs are not permitted`)
 
-// unknownMembers returns the members of a request that a server says it does not know.
 func unknownMembers(e *middleware.ProviderError) (names []string) {
 	said := gjson.Parse(e.Message)
-	if detail := said.Get("detail"); detail.IsArray() { // Mistral's, where it is not all that is said
+	if detail := said.Get("detail"); detail.IsArray() { // Mistral's form, in some of its messages
 		said = detail
 	}
 	for _, fault := range said.Array() {
@@ -109,8 +109,8 @@ func unknownMembers(e *middleware.ProviderError) (names []string) {
 	return names
 }
 
-// unsupportedCode returns the code of a refusal of a parameter or value, or "". Responses has it
-// in the message alone: https://github.com/OpenHands/software-agent-sdk/issues/1837.
+// unsupportedCode returns the error code for an unsupported parameter or value, or "". Responses only has it
+// in the message: https://github.com/OpenHands/software-agent-sdk/issues/1837.
 func unsupportedCode(e *middleware.ProviderError) string {
 	for _, code := range []string{"unsupported_parameter", "unsupported_value"} {
 		head := strings.ReplaceAll(code, "_", " ") + ": '" + e.Param + "'"
@@ -121,8 +121,8 @@ func unsupportedCode(e *middleware.ProviderError) string {
 	return ""
 }
 
-// ownParameter returns the parameter that a refusal names, if we added it and not the caller,
-// or "".
+// ownParameter returns the parameter that an error names, if it was added here and not by the caller, or else
+// "".
 func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs bool) string {
 	names := []string{"stream_options"}
 	if ownLogProbs {
@@ -132,7 +132,7 @@ func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs 
 	for _, name := range names {
 		if _, sent := body[name]; sent && (e.Param == name || strings.Contains(said, name)) {
 			if name == "top_logprobs" {
-				return "logprobs" // they go together
+				return "logprobs" // they are only valid together
 			}
 			return name
 		}
@@ -162,7 +162,6 @@ func (u *unsupportedSet) current() []middleware.Unsupported {
 	return slices.Clone(u.facts)
 }
 
-// removeFrom removes unsupported parameters from a body, and returns their names.
 func (u *unsupportedSet) removeFrom(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
 		if f.Parameter == parallelCalls && body.SplitCalls() {
@@ -175,8 +174,8 @@ func (u *unsupportedSet) removeFrom(body dialect.Object) (dropped []string) {
 	return dropped
 }
 
-// removeParameter removes a parameter from a body, or renames it, and returns the names of what
-// is not sent.
+// removeParameter removes a parameter from a body, or renames it, and returns the names that are not
+// sent.
 func removeParameter(body dialect.Object, name string) (dropped []string) {
 	value, _ := body.At(name)
 	body.Remove(name)
@@ -198,5 +197,5 @@ func jsonOf(value any) string {
 	return string(text)
 }
 
-// Unsupported implements [middleware.UnsupportedReporter].
+// Unsupported returns the parameters known to be unsupported. The middleware finds it by assertion.
 func (m *model) Unsupported() []middleware.Unsupported { return m.unsupported.current() }

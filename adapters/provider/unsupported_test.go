@@ -19,7 +19,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// picky is a server that refuses what refuse names, and counts requests.
+// picky is a server that rejects requests by refuse, and counts them.
 type picky struct {
 	refuse func(body map[string]any) string // the error as JSON, or ""
 	answer string                           // "" is one of chat completions
@@ -40,8 +40,8 @@ func (p *picky) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(said)), Request: req}, nil
 }
 
-// What one tenant asks for wrongly changes nothing for another; what the model does not support
-// is not sent to it for an hour, and told.
+// A tenant's faulty request changes nothing for other tenants. A parameter that the model does not support is not sent
+// to it for an hour, which is reported.
 func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
 	refusal := func(code, param, message string) string {
 		return fmt.Sprintf(`{"type": "invalid_request_error", "code": %q, "param": %q, "message": %q}`, code, param, message)
@@ -115,7 +115,7 @@ func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
 	}
 }
 
-// What we add ourselves is left out of a request whose server wants none of it, whatever the code.
+// Parameters added by the provider itself are left out if the server rejects them, with whatever error code.
 func TestOwnParametersAreLeftOut(t *testing.T) {
 	server := &picky{refuse: func(body map[string]any) string {
 		if body["logprobs"] != nil || body["stream_options"] != nil {
@@ -139,7 +139,7 @@ func TestOwnParametersAreLeftOut(t *testing.T) {
 	}
 }
 
-// What a model of Responses does not support has its path there.
+// Unsupported parameters of Responses are known by their paths.
 func TestUnsupportedParametersHavePaths(t *testing.T) {
 	server := &picky{refuse: func(body map[string]any) string {
 		if text, _ := body["text"].(map[string]any); text["verbosity"] != nil {
@@ -163,8 +163,8 @@ func TestUnsupportedParametersHavePaths(t *testing.T) {
 	}
 }
 
-// A member that a vendor does not know is left out of the same model's next request, and of those that follow: it was
-// passed on unread, and others that are asked in its place would not get it either.
+// A member that a vendor does not know is left out of further requests to the same model: it was passed through
+// unread, and a model called in its place would not get it either.
 func TestUnknownMembersAreLeftOut(t *testing.T) {
 	type refusal func(names []string) string
 	for api, refusals := range map[middleware.Dialect]map[string]refusal{
@@ -230,7 +230,7 @@ func TestUnknownMembersAreLeftOut(t *testing.T) {
 	}
 }
 
-// What a vendor refuses within a member, or of the caller's known parameters, is the client's fault as before.
+// A rejection within a member, or of a known parameter, is still the client's fault.
 func TestMembersWithinOthersAreNotLeftOut(t *testing.T) {
 	for _, message := range []string{"provider.order: Extra inputs are not permitted", "messages.0.provider: Extra inputs are not permitted", "Unknown parameter: 'provider.order'.", "Unrecognized request argument supplied: user", "provider is bad"} {
 		m, err := provider.New(provider.Options{Model: "m", Transport: vendorFunc(func(map[string]any) (int, string) {

@@ -51,7 +51,7 @@ strategy "threshold" {
 }
 `
 
-// caller is a model that calls a tool with the same arguments whatever it is asked.
+// caller is a model that always calls a tool with the same arguments.
 type caller string
 
 func (c caller) Call(context.Context, string, ...llms.CallOption) (string, error) { return "", nil }
@@ -62,8 +62,8 @@ func (c caller) GenerateContent(context.Context, []llms.MessageContent, ...llms.
 	}}}}, nil
 }
 
-// Two models whose tool calls say the same are believed, without a judge and without any
-// outcome; where they differ, the large one is asked.
+// An agreement of two models' tool calls is accepted, without a judge and without recorded outcomes. If they differ,
+// the large model is called.
 func TestTwoThatAgreeAreBelieved(t *testing.T) {
 	for _, test := range []struct {
 		name               string
@@ -106,7 +106,7 @@ func TestTwoThatAgreeAreBelieved(t *testing.T) {
 	}
 }
 
-// away gives out estimators that cannot be had.
+// away provides estimators that are unavailable.
 type away struct{ inProcess }
 
 func (away) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
@@ -115,7 +115,7 @@ func (away) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimat
 	}), nil
 }
 
-// An estimator that cannot be had is said once, on the default log where there is no Logger.
+// An unavailable estimator is logged once, to the default log if there is no Logger.
 func TestEstimatorThatIsAwayIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()

@@ -20,8 +20,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// usurer is an upstream of every API that bills the longest answers that it was asked for, and
-// reports what the test says.
+// usurer is an upstream of every API that bills the longest permitted answers, and reports the usage that the test
+// sets.
 type usurer struct {
 	mu       sync.Mutex
 	report   string  // in place of the number of output tokens; "" reports none
@@ -131,8 +131,8 @@ func (u *usurer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// What an upstream bills stays within every cap, whatever the client asks for and whatever the
-// upstream reports.
+// The upstream's bill stays within every cap, whatever the client requests and whatever usage the upstream
+// reports.
 func TestCapsHoldInEveryDialect(t *testing.T) {
 	const usdCap, longest = 0.25, 1000 // one call of the longest answer is 0.1 USD
 	t.Setenv("NO_KEY", "none")
@@ -220,8 +220,8 @@ retry { max_attempts = 1 }
 	}
 }
 
-// What an upstream reports and a step believes stays within every cap, for prompts of every
-// kind: the largest bills that are believed are those that are reserved.
+// Accepted usage stays within every cap, for prompts of every kind: the largest bill that a step accepts is the one
+// that it reserved.
 func TestCapsHoldAtTheEdgeOfTheBelievable(t *testing.T) {
 	const usdCap = 1.5
 	t.Setenv("NO_KEY", "none")
@@ -238,8 +238,8 @@ func TestCapsHoldAtTheEdgeOfTheBelievable(t *testing.T) {
 		"a search": {say, []llms.CallOption{middleware.WithParams(middleware.Params{Dialect: middleware.DialectAnthropic, RawTools: []json.RawMessage{[]byte(`{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}`)}})}},
 		"priority": {say, []llms.CallOption{middleware.WithParams(middleware.Params{ServiceTier: "priority"})}},
 	}
-	// All of them are thousands of calls: a sample asks each prompt in one of the two ways, whole or
-	// streamed, which alternate with the dialect.
+	// All combinations need thousands of calls: the sample sends each prompt either whole or streamed, alternating with
+	// the dialect.
 	all := os.Getenv("STEPFALL_ATTACKS") == "all"
 	for d, dialect := range []string{"openai", "openai responses", "anthropic", "gemini", "ollama"} {
 		t.Run(dialect, func(t *testing.T) {
@@ -336,7 +336,7 @@ retry { max_attempts = 1 }
 	}
 }
 
-// Embeddings that the server does not count, or counts below what it bills, stay within a cap too.
+// Embeddings also stay within a cap if the server reports no usage, or less than it bills.
 func TestCapsHoldForEmbeddings(t *testing.T) {
 	for _, report := range []string{"", "0", "-5", "1e12", "0.5"} {
 		u := &usurer{report: report}
@@ -367,7 +367,7 @@ budget { run_usd = 0.25 }
 				t.Fatalf("%q reported: %v", report, err)
 			}
 		}
-		// A token for each byte is more than any upstream bills.
+		// One token per byte is more than any upstream bills.
 		if usd := float64(u.embedded) / 1e3; usd/4 > 0.25 || u.calls == 0 || u.calls == 30 {
 			t.Errorf("%q reported: %d calls of %v USD", report, u.calls, usd/4)
 		}

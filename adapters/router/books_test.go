@@ -25,7 +25,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A policy's retention block has its databases pruned while the router is open.
+// A policy's retention block prunes its databases while the router is open.
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "traces.db")
@@ -109,8 +109,8 @@ budget {
 }
 `
 
-// books is what a server knows of its calls: who asked for which model, and what it
-// will put on the bill.
+// books are a server's records of its calls: the calling run, the model, and the amount that it will
+// bill.
 type books struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -118,8 +118,8 @@ type books struct {
 	billed map[string]float64 // by run
 }
 
-// respond answers, rightly or wrongly, or fails in any of the ways that servers do.
-// Whatever it began to answer it bills.
+// respond answers, rightly or wrongly, or fails in any of the ways in which servers fail. Whatever it has begun to
+// answer is billed.
 func (b *books) respond(_ context.Context, r *scripted.Request) scripted.Reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,8 +141,8 @@ func (b *books) respond(_ context.Context, r *scripted.Request) scripted.Reply {
 	return reply
 }
 
-// TestBooksBalanceUnderFaults lets a server fail in every way, and holds what it
-// billed against the traces, the ledger and the caps.
+// TestBooksBalanceUnderFaults makes a server fail in every way, and compares its bill with the traces, the ledger
+// and the caps.
 func TestBooksBalanceUnderFaults(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	b := &books{rng: rand.New(rand.NewPCG(1, 2)), calls: map[string]int{}, billed: map[string]float64{}}
@@ -183,7 +183,7 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 					if lane == 0 { // a caller who does not wait
 						time.AfterFunc(20*time.Millisecond, cancel)
 					}
-					// A step may fail: the faults see to it. What it cost is what is looked at.
+					// The step may fail because of the faults. The test only checks its cost.
 					_, _ = llms.GenerateFromSinglePrompt(ctx, r, name)
 					cancel()
 				}
@@ -200,7 +200,7 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 		t.Errorf("%d traces of %d steps", steps, runs*perRun)
 	}
 	for model, n := range b.calls {
-		// A call that was cancelled before it went out is in its trace only.
+		// A call that was cancelled before it was sent is only in its trace.
 		if calls[model] < n {
 			t.Errorf("%s: the server had %d calls, the traces have %d", model, n, calls[model])
 		}

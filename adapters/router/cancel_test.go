@@ -21,15 +21,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// verbose is a provider that streams an answer of 400 words and keeps its bill: a word is a
-// token, and those after the client hung up are not made.
+// verbose is a provider that streams an answer of 400 words and records its bill: a word is a token, and words after
+// the client disconnected are not generated.
 type verbose struct {
 	*httptest.Server
 
 	down bool // the model "large" is
 	hold bool // "small" says no more than a part until the client has gone
 
-	// breaks: "small" breaks off after a part.
+	// breaks makes "small" break off in the middle of the answer.
 	breaks bool
 
 	mu     sync.Mutex
@@ -149,7 +149,7 @@ func question(text string) []llms.MessageContent {
 	return []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, text)}
 }
 
-// A draft that no check will let through is not paid for to its end.
+// A draft that checks are certain to reject is not paid to its end.
 func TestHopelessDraftsAreCancelled(t *testing.T) {
 	const cancels = "stream {\n  mode = %q\n  cancel_drafts = true\n  min_token_probability = 0.3\n}\nretry { max_attempts = 1 }\n"
 	for _, strategy := range []string{`strategy "cascade_route" { lambda = 100 }`, `strategy "route" { lambda = 100 }`} {
@@ -202,7 +202,7 @@ func TestHopelessDraftsAreCancelled(t *testing.T) {
 	}
 }
 
-// An answer of whose words its model is sure comes live all the same, once it has shown that.
+// An answer with high token probabilities is still streamed live, once that is known.
 func TestSureAnswersStillComeLive(t *testing.T) {
 	s := newVerbose(t)
 	r, traces := s.router(t, "strategy \"cascade_route\" { lambda = 100 }\nstream {\n  mode = \"commit\"\n  cancel_drafts = true\n  min_token_probability = 0.3\n}\n")
@@ -216,7 +216,7 @@ func TestSureAnswersStillComeLive(t *testing.T) {
 	}
 }
 
-// What arrived of a draft that its server breaks off is what it is booked at, shown or not.
+// A draft that its server breaks off is booked with the part that arrived, whether it was shown or not.
 func TestBrokenDraftCostsWhatArrived(t *testing.T) {
 	for _, mode := range []string{"buffer", "commit"} {
 		s := newVerbose(t)
@@ -230,7 +230,7 @@ func TestBrokenDraftCostsWhatArrived(t *testing.T) {
 	}
 }
 
-// A draft is cut off only where another model is asked next, and is never returned.
+// A draft is only cancelled if another model is called next, and is never returned.
 func TestDraftsThatAreNeeded(t *testing.T) {
 	t.Run("the others fail", func(t *testing.T) {
 		s := newVerbose(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// tariff gives out cost estimators by the name of their block.
+// tariff provides cost estimators by the name of their block.
 type tariff struct {
 	inProcess
 
@@ -24,7 +24,7 @@ func (t tariff) CostEstimator(name, _ string, _ map[string]any) (sdk.CostEstimat
 	return t.byName[name], nil
 }
 
-// costs are those of models in order, of which NaN is not known.
+// costs estimates the costs of models in order; NaN abstains.
 func costs(usd ...float64) sdk.CostEstimatorFunc {
 	return func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) {
 		out := &sdk.CostResponse{}
@@ -39,8 +39,8 @@ func costs(usd ...float64) sdk.CostEstimatorFunc {
 	}
 }
 
-// A policy's cost estimators are asked in order: the first that speaks of a model
-// counts, and one that cannot be had or does not apply is passed over.
+// A policy's cost estimators are called in order: the first estimate for a model counts, and an estimator that is
+// unavailable or does not apply is skipped.
 func TestPolicyReachesCostEstimators(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte(`
 model "small" {

@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A policy file in, a langchaingo model out. The models are scripted here; the
-// small one refuses, which the free checks see.
+// Open turns a policy file into a langchaingo model. The models are scripted here; the
+// small one refuses, which the free checks detect.
 func ExampleOpen() {
 	server, err := scripted.Start(scripted.Options{Respond: func(_ context.Context, req *scripted.Request) scripted.Reply {
 		if req.Model == "small" {
@@ -85,8 +85,8 @@ strategy "route" {
 	// large
 }
 
-// Models in hand, and a func that tells right answers from wrong ones: prices, limits
-// and capabilities come from the catalogue.
+// Wrap takes existing models, and a func that judges answers: prices, limits and capabilities come from the
+// catalogue.
 func ExampleWrap() {
 	small, large := says("A bakers' dozen is 12."), says("A bakers' dozen is 13.")
 	model, err := router.Wrap(context.Background(), 0.05, router.Options{ // a right answer is worth five cents
@@ -119,7 +119,7 @@ func ExampleWrap() {
 	// gpt-4.1 passed
 }
 
-// How a run ended is often known later: it is told by the run's name, and goes where traces go.
+// The outcome of a run is often known only later: it is reported under the run's name, and sent to the trace sinks.
 func ExampleRouter_Report() {
 	small, large := says("The lamp is cancelled."), says("The chair is cancelled.")
 	model, err := router.Wrap(context.Background(), 0.05, router.Options{
@@ -148,7 +148,7 @@ func ExampleRouter_Report() {
 	// Output: order-4711 failed by support
 }
 
-// says is a model that always says the same.
+// says is a model that always gives the same answer.
 type says string
 
 func (s says) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {

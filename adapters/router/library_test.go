@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// anyPlugin stands for the plugins of the library: it fails answers that say "bad".
+// anyPlugin stands in for the plugins of the library: it fails answers that contain "bad".
 type anyPlugin struct{}
 
 func (anyPlugin) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
@@ -43,8 +43,8 @@ func (anyPlugin) QualityEstimator(string, string, map[string]any) (sdk.QualityEs
 	}), nil
 }
 
-// Each policy of the library makes steps: its models are asked over HTTP, and what
-// they say goes through its estimators, verifiers, caps and traces.
+// Each policy of the library can run steps: its models are called over HTTP, and their answers pass through its
+// estimators, verifiers, caps and traces.
 func TestLibraryPoliciesMakeSteps(t *testing.T) {
 	for _, name := range policies.Library() {
 		t.Run(name, func(t *testing.T) {

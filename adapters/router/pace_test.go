@@ -41,7 +41,7 @@ budget {
 }
 `
 
-// wordy is a model whose answers are of a given length.
+// wordy is a model whose answers have a given length.
 type wordy struct{ tokens int }
 
 func (w wordy) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
@@ -54,13 +54,13 @@ func (w wordy) Call(ctx context.Context, prompt string, options ...llms.CallOpti
 	return llms.GenerateFromSinglePrompt(ctx, w, prompt, options...)
 }
 
-// TestBudgetsHoldWhereAnswersGrowLonger fits a profile on answers of 300 tokens and
-// meets answers of 450.
+// TestBudgetsHoldWhereAnswersGrowLonger fits a profile to answers of 300 tokens and then runs it on answers of
+// 450.
 func TestBudgetsHoldWhereAnswersGrowLonger(t *testing.T) {
 	var rows strings.Builder
 	rows.WriteString("query_id,group,model,quality,cost_usd\n")
 	for i := range 200 {
-		// In each group the large model gains less than in the one before.
+		// In each group the large model gains less than in the previous one.
 		group := i % 10
 		fmt.Fprintf(&rows, "q%d,g%d,small,%v,0.003\nq%d,g%d,large,%v,0.03\n", i, group, 0.1*float64(group), i, group, 1-0.01*float64(group))
 	}

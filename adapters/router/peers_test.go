@@ -21,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// open puts a policy from memory to work.
+// open returns a router for a policy from memory.
 func open(t *testing.T, src string) *router.Router {
 	t.Helper()
 	p, err := policies.Parse("policy.hcl", []byte(src), policies.LoadOptions{})
@@ -55,7 +55,7 @@ retry { max_attempts = 1 }
 `
 }
 
-// polite answers what the suites of langchaingo ask for.
+// polite answers the prompts of langchaingo's suites.
 func polite(_ context.Context, req *scripted.Request) scripted.Reply {
 	if len(req.Tools) > 0 {
 		return scripted.Reply{ToolCalls: []scripted.ToolCall{{ID: "1", Name: req.Tools[0], Arguments: `{"location":"Paris","expression":"2+2"}`}}}
@@ -71,7 +71,7 @@ func polite(_ context.Context, req *scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Hello, World!"}
 }
 
-// The openai client itself fails the whole compliance suite: it refuses its roles.
+// The openai client itself fails the whole compliance suite, because it rejects the suite's roles.
 func TestPeersSuitesPassOnTheWrappedOpenAIClient(t *testing.T) {
 	server, err := scripted.Start(scripted.Options{Respond: polite})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestPeersSuitesPassOnTheWrappedOpenAIClient(t *testing.T) {
 	t.Run("compliance", func(t *testing.T) { compliance.NewSuite("stepfall", r).Run(t) })
 }
 
-// reply serves one body with a status for every request and keeps the last request.
+// reply serves one body and status for every request and records the last request.
 func reply(t *testing.T, status int, body string, last *map[string]any) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -50,7 +50,6 @@ func (s *setup) plugins(o *Options) (Plugins, error) {
 	return replacedVerifiers{inner, o.Verifiers}, nil
 }
 
-// replacedVerifiers are plugins whose verifiers are replaced.
 type replacedVerifiers struct {
 	Plugins
 	verifiers func(block string) sdk.Verifier

@@ -24,7 +24,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// underTest makes the test binary a plugin when a host starts it: plugintest.Main.
+// underTest makes the test binary run as a plugin when a host starts it; see plugintest.Main.
 const underTest = "STEPFALL_PLUGIN_UNDER_TEST"
 
 func TestMain(m *testing.M) { plugintest.Main(m, func() { plugin.Main(probe()) }) }
@@ -34,8 +34,8 @@ type probeConfig struct {
 	Refuse bool   `stepfall:"refuse" doc:"Refuse the configuration."`
 }
 
-// probe is a plugin that notes its process in a file, which it keeps locked, and then
-// passes every answer.
+// probe is a plugin that writes its process id to a file, which it keeps locked, and passes every
+// answer.
 func probe() plugin.Plugin {
 	return plugin.Plugin{Name: "probe", Version: "1.0.0", Doc: "Notes its process.", Roles: []plugin.Role{
 		plugin.Verifier(func(_ context.Context, c probeConfig) (sdk.Verifier, error) {
@@ -76,8 +76,8 @@ verifier "probe" {
 strategy "route" { lambda = 0 }
 `
 
-// An old policy's plugin lives until the last step that began under the policy has
-// used it, and no longer; a plugin that refuses its configuration keeps the old policy.
+// An old policy's plugin runs until the last step that began under the policy has used it, and no longer. If a new
+// plugin rejects its configuration, the old policy stays in force.
 func TestPluginsOfAnOldPolicyEndAfterItsLastStep(t *testing.T) {
 	t.Setenv(underTest, "1")
 	begun, answer := make(chan struct{}), make(chan struct{})

@@ -60,7 +60,7 @@ trace {
 }
 `
 
-// inProcess gives out a verifier that compares answers with its configuration.
+// inProcess provides a verifier that compares answers with its configuration.
 type inProcess struct{}
 
 func (inProcess) Verifier(_, plugin string, config map[string]any) (sdk.Verifier, error) {

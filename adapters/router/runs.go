@@ -16,7 +16,6 @@ type recentRuns struct {
 
 type runName struct{ tenant, run string }
 
-// maxRuns limits the number of remembered runs.
 const maxRuns = 100_000
 
 func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {

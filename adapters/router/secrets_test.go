@@ -73,7 +73,7 @@ model "small" {
 }
 `
 
-// loose is a plugin that puts its configuration into evidence and errors.
+// loose is a plugin that leaks its configuration into evidence and errors.
 type loose struct{}
 
 func (loose) Verifier(_, _ string, config map[string]any) (sdk.Verifier, error) {
@@ -92,9 +92,8 @@ func (loose) QualityEstimator(string, string, map[string]any) (sdk.QualityEstima
 	return nil, errors.New("no estimators here")
 }
 
-// Keys of the policy do not come out of a router, whatever servers and plugins do
-// with them: not in traces, not in their file, not in the log, not in what
-// OpenTelemetry exports of them.
+// Keys of the policy do not leave the router, whatever servers and plugins do with them: not in traces, the trace
+// file or the log, and not in the data exported by OpenTelemetry.
 func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 	secrets := map[string]string{
 		"KEY": "plantedlarge-7f3a", "SPARE": "plantedspare-91bc", "TOKEN": "plantedtoken-55de", "INCLUDED": "plantedsmall-08aa",
@@ -178,7 +177,7 @@ func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 	}
 }
 
-// exported writes all that spans and metrics hold.
+// exported writes the contents of all spans and metrics.
 func exported(t *testing.T, out io.Writer, spans *tracetest.SpanRecorder, metrics sdkmetric.Reader) {
 	t.Helper()
 	ended := spans.Ended()

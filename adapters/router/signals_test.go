@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// While steps are recorded for an estimator that is yet to be fitted, models are asked for what
-// it will need; a policy that reads nothing of it does not ask.
+// While steps are recorded for an estimator that is still to be fitted, models are called with the parameters that it
+// will need. A policy that does not need these signals does not request them.
 func TestSignalsAreAskedForWhileObserving(t *testing.T) {
 	const models = "model \"small\" {\n  provider = \"ollama\"\n  capabilities = [\"log_probs\"]\n  price {\n    free = true\n  }\n}\nstrategy \"route\" {\n  lambda = 1\n}\n"
 	t.Chdir(t.TempDir())

@@ -26,8 +26,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// versionPolicy is one of many policies with models of their own: the small one is
-// wrong, and what is right depends on the version.
+// versionPolicy is one of many policies, each with its own models: the small one is wrong, and the right answer
+// depends on the version.
 const versionPolicy = `
 model "small %N%" {
   provider          = "openai"
@@ -59,7 +59,7 @@ budget { %BUDGET% }
 trace { file = "traces.jsonl" }
 `
 
-// versions is a server for all versions, and makes their policies.
+// versions is a server for all versions, and generates their policies.
 type versions struct {
 	dir, url, budget string
 }
@@ -114,14 +114,14 @@ func (v *versions) traces(t *testing.T) []*sdk.Trace {
 	return list
 }
 
-// noLeaks looks for goroutines that stay behind, at the very end of the test.
+// noLeaks checks for leaked goroutines at the very end of the test.
 func noLeaks(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }
 
-// Policies take each other's place while steps run: every step is done wholly under
-// one of them, every trace is written, and nothing stays behind.
+// Policies are swapped while steps run: every step runs entirely under one of them, every trace is written, and
+// nothing leaks.
 func TestStepsAreDoneUnderOnePolicyWhilePoliciesChange(t *testing.T) {
 	noLeaks(t)
 	const swaps, lanes = 20, 8
@@ -199,7 +199,7 @@ func TestStepsAreDoneUnderOnePolicyWhilePoliciesChange(t *testing.T) {
 	}
 }
 
-// What was spent counts towards the caps of the next policy, in memory and in a file.
+// Spending counts towards the caps of the next policy, in memory and in a file.
 func TestAccountsOutliveTheirPolicy(t *testing.T) {
 	for name, ledger := range map[string]string{"memory": "", "file": `ledger = "ledger.db"`} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAccountsOutliveTheirPolicy(t *testing.T) {
 	}
 }
 
-// A policy that cannot be built changes nothing.
+// A policy that cannot be opened changes nothing.
 func TestSwapKeepsThePolicyThatWorks(t *testing.T) {
 	v := newVersions(t, "run_usd = 100")
 	r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{Plugins: inProcess{}}))
@@ -272,7 +272,7 @@ func TestNoPolicyIsAnError(t *testing.T) {
 	}
 }
 
-// A program's own sink that panics loses its traces, not the answers, and the policy's file has all.
+// If a program's own sink panics, its traces are lost, but not the answers, and the policy's file has all traces.
 func TestTracesThatPanicEndNoStep(t *testing.T) {
 	v := newVersions(t, "run_usd = 100")
 	log := make(messages, 100)
@@ -308,7 +308,7 @@ func TestTracesThatPanicEndNoStep(t *testing.T) {
 	}
 }
 
-// messages is a log whose messages a test waits for.
+// messages is a log whose messages a test can wait for.
 type messages chan string
 
 // Accept implements hclog.SinkAdapter.

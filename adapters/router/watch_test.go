@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// tells answers with its name, and its tokens.
+// tells answers with its name, and reports the given tokens.
 type tells struct {
 	name   string
 	tokens int
@@ -60,7 +60,7 @@ strategy "route" {
 }
 `
 
-// open puts a policy to work on models that tell their names; small writes so many tokens.
+// openTwo opens a policy with two models that answer with their names; small writes the given number of tokens.
 func openTwo(t *testing.T, policy string, tokens int, traces *[]*sdk.Trace, log *strings.Builder) *router.Router {
 	t.Helper()
 	p, err := policies.Parse("two.hcl", []byte(policy), policies.LoadOptions{})
@@ -89,8 +89,8 @@ func ask(t *testing.T, r *router.Router, run string) string {
 	return resp.Choices[0].Content
 }
 
-// A share of the runs goes the baseline's way, whole runs, the same in every process, and
-// each trace says so.
+// A share of whole runs is sent to the baseline, the same runs in every process, and each trace
+// says so.
 func TestHoldout(t *testing.T) {
 	var traces []*sdk.Trace
 	var log strings.Builder
@@ -141,7 +141,7 @@ func TestHoldout(t *testing.T) {
 	}
 }
 
-// Where nobody names runs, the steps of an agent's conversation go one way, and are one run.
+// If runs have no names, all steps of an agent's conversation are assigned together, and form one run.
 func TestHoldoutByConversation(t *testing.T) {
 	var traces []*sdk.Trace
 	r := openTwo(t, strings.ReplaceAll(twoModels, "\"go\"", "\"go\"\n  capabilities = [\"tools\"]")+"holdout {\n  share = 0.5\n}\n", 10, &traces, &strings.Builder{})
@@ -168,7 +168,7 @@ func TestHoldoutByConversation(t *testing.T) {
 	}
 }
 
-// A policy that is seen to be dearer is told of, and left with fallback = true.
+// A policy that is measured to be more expensive is reported, and replaced by the baseline with fallback = true.
 func TestHoldoutFallsBack(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		var traces []*sdk.Trace
@@ -201,8 +201,8 @@ func TestReportRefuses(t *testing.T) {
 	}
 }
 
-// A verdict that a closed router cannot keep is an error, and one on a run that nobody knows is
-// kept and named in the log.
+// A verdict that a closed router cannot record is an error. A verdict on an unknown run is recorded, and the run is
+// logged.
 func TestReportKeepsOrSays(t *testing.T) {
 	var traces []*sdk.Trace
 	var log strings.Builder

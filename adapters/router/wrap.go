@@ -145,7 +145,6 @@ func loggerOrDefault(logger hclog.Logger) policies.Logger {
 	return slog.With("by", "stepfall")
 }
 
-// onceLogger logs a warning once for each key.
 type onceLogger struct {
 	log policies.Logger
 

@@ -24,7 +24,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// logged returns what a function writes to the process's own log.
+// logged returns what f writes to the default log.
 func logged(t *testing.T, f func()) string {
 	t.Helper()
 	var log bytes.Buffer
@@ -35,7 +35,7 @@ func logged(t *testing.T, f func()) string {
 	return log.String()
 }
 
-// refusing is a model that gives no answer.
+// refusing is a model that returns an error.
 type refusing func() error
 
 func (r refusing) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
@@ -46,7 +46,7 @@ func (r refusing) GenerateContent(context.Context, []llms.MessageContent, ...llm
 	return nil, r()
 }
 
-// A refused request is logged once for each model and reason, however its ids differ.
+// A rejected request is logged once for each model and reason, even if its ids differ.
 func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 	n := 0
 	refuse := refusing(func() error {
@@ -70,7 +70,7 @@ func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A verifier that says nothing is named once, with the reason; one that spoke once is not.
+// A verifier with only inconclusive verdicts is logged once, with the reason. One with a conclusive verdict is not.
 func TestVerifierThatSaysNothingIsLoggedOnce(t *testing.T) {
 	for _, speaks := range []bool{false, true} {
 		n := 0
@@ -98,7 +98,7 @@ func TestVerifierThatSaysNothingIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// A model that is away is named once with the cause, and once more when its circuit opens.
+// An unavailable model is logged once with the cause, and once more when its circuit opens.
 func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
 	away := refusing(func() error {
 		return &middleware.ProviderError{Provider: "openai", Status: 503, Code: llms.ErrCodeProviderUnavailable, Retry: true, Message: "down"}
@@ -122,7 +122,7 @@ func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// A model that is not asked since it lacks a tool is named once.
+// A model that is excluded because it lacks a tool is logged once.
 func TestLeftOutForAToolIsLoggedOnce(t *testing.T) {
 	log := logged(t, func() {
 		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}})
@@ -142,8 +142,8 @@ func TestLeftOutForAToolIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Without anything that looks, one model is asked for each query, and a warning says so
-// also where no logger was given.
+// Without a judge, each query is sent to one model, and a warning says so even if there is no
+// logger.
 func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {
 	models := map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}
 	log := logged(t, func() {
@@ -172,8 +172,8 @@ func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {
 	}
 }
 
-// Variables are for policies in files as well: those that find nothing among wrapped models are
-// named in a warning, and the others count, as the one that keeps traces does.
+// Environment variables may also be meant for policies in files: those that do not apply to wrapped models are listed
+// in a warning, and the others take effect, such as the one for the trace file.
 func TestWrapAndTheEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("STEPFALL__MODEL__GPT_SMALL__BASE_URL", "http://127.0.0.1:1")
@@ -208,8 +208,8 @@ func TestWrapSaysWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A key that a policy names and the environment does not have is found when the policy is
-// opened, not by the provider.
+// A missing environment variable for a key of the policy is an error when the policy is opened, and not left to the
+// provider.
 func TestMissingKeyIsFoundAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policy.hcl")
 	text := "model \"m\" {\n  provider = \"openai\"\n  served = \"gpt-4.1\"\n  api_key = env(\"NO_SUCH_KEY\")\n}\nstrategy \"route\" {\n  worth_usd = 1\n}\n"
@@ -222,8 +222,8 @@ func TestMissingKeyIsFoundAtOnce(t *testing.T) {
 	}
 }
 
-// A policy whose only judge says that it is for what names tests, put to a chat: the first
-// step that nothing looked at is told, with the block to add, and no other.
+// If the only judge of a policy is limited to queries with tests, the first chat step that is not judged is logged,
+// with the block to add, and no further one.
 func TestChatThatNothingJudgesIsTold(t *testing.T) {
 	text := `
 model "gpt-4.1-mini" {
@@ -275,7 +275,7 @@ strategy "cascade_route" {
 	}
 }
 
-// A verifier whose verdicts cost more than its max_usd, or than a cap has room for, is named once, with both figures.
+// A verifier whose verdicts exceed its max_usd, or the room under a cap, is logged once, with both amounts.
 func TestDearVerdictsAreLoggedOnce(t *testing.T) {
 	limited := strings.ReplaceAll(pairPolicy, "price {", "max_output_tokens = 100\n  price {")
 	for _, c := range []struct {
@@ -314,7 +314,7 @@ func TestDearVerdictsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A verifier that max_usd keeps from a verdict is named once, with what to set.
+// A verifier whose verdicts are ended by max_usd is logged once, with the setting to change.
 func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte("verifier \"poor\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n"+pairPolicy), policies.LoadOptions{WithoutSecrets: true})
 	if err != nil {
@@ -346,7 +346,7 @@ func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A step that a cap ended with an answer is logged once for each tenant, with the cap that did.
+// A step that a cap ended with an answer is logged once for each tenant, with the cap.
 func TestStepsEndedByACapAreLoggedOnce(t *testing.T) {
 	failing := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Failed}, nil
@@ -413,10 +413,9 @@ func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, erro
 	return &sdk.Verdict{}, nil
 }
 
-// Of two cheap models of different makers and a large one, calls of tools are compared: the
-// large one is asked where they differ, and in the rest of such a run. Queries without tools go
-// as before; where a program judges calls of tools for itself, one that passed is enough, and
-// where it says nothing of them, they are compared.
+// With two cheap models of different makers and a large one, tool calls are compared: the large model is called if they
+// differ, and for the rest of such a run. Queries without tools are routed as before. If Verify judges tool calls
+// itself, one passed call is enough; if it is inconclusive, the calls are compared.
 func TestWrapCompares(t *testing.T) {
 	o := router.Options{Seed: 1, Models: map[string]llms.Model{
 		"gpt-4.1-mini": caller(`{"n": 1, "s": "a"}`), "mistral-small-latest": caller(`{"s": " a ", "n": 1.0}`), "claude-sonnet-4-5": caller(`{"n": 3}`),
@@ -487,7 +486,7 @@ func TestWrapCompares(t *testing.T) {
 	if got := ask(t, silent, "1", tools...) + ", " + ask(t, silent, "1", tools...); got != all+", "+large {
 		t.Errorf("asked %s where two differ and Verify says nothing", got)
 	}
-	// Without such a pair, calls that Verify says nothing of are judged by nobody.
+	// Without such a pair, tool calls on which Verify is inconclusive are not judged.
 	delete(o.Models, "mistral-small-latest")
 	log = logged(t, func() {
 		alone, err := router.Wrap(t.Context(), 0.05, o)
@@ -502,7 +501,7 @@ func TestWrapCompares(t *testing.T) {
 	}
 }
 
-// Which steps are shadowed follows the seed.
+// The seed determines which steps are shadowed.
 func TestShadowsFollowTheSeed(t *testing.T) {
 	shadowed := func() (drawn string) {
 		p, err := policies.Parse("policy.hcl", []byte("mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 0.5\n  max_usd = 100\n}\n"+strings.ReplaceAll(pairPolicy, "\n  price", "\n  max_output_tokens = 100\n  price")), policies.LoadOptions{WithoutSecrets: true})

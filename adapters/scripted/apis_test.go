@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// A script answers the same in each API, whole and streamed, with its usage and faults.
+// A script gives the same answers in each API, whole and streamed, with the same usage and faults.
 func TestEveryAPI(t *testing.T) {
 	reply := scripted.Reply{Text: "I look at it.", Reasoning: "hm", ToolCalls: []scripted.ToolCall{{Name: "look", Arguments: `{"at":1}`}}, Usage: &scripted.Usage{InputTokens: 9, OutputTokens: 5}}
 	server, client := startWith(t, scripted.Options{Key: "k", Respond: func(_ context.Context, req *scripted.Request) scripted.Reply {

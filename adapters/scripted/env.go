@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// WithoutKey lets a program run without a key: unless the environment has a key or an address
-// of OpenAI's, it points both at a server that answers by respond, and says so on standard
-// error. The returned function stops the server and restores the environment.
+// WithoutKey lets a program run without a key. Unless the environment sets OpenAI's key or base URL, it sets
+// both to use a server that answers by respond, and prints a note on standard error. The returned function
+// stops the server and restores the environment.
 func WithoutKey(respond func(context.Context, *Request) Reply) (stop func(), err error) {
 	if os.Getenv("OPENAI_API_KEY") != "" || os.Getenv("OPENAI_BASE_URL") != "" {
 		return func() {}, nil
@@ -29,9 +29,9 @@ func WithoutKey(respond func(context.Context, *Request) Reply) (stop func(), err
 	}, nil
 }
 
-// Weather answers as an agent with the tool weather: it asks for three cities, one after the
-// other. The model gpt-4o-mini gives up at the first and the third, so that a cascade's models
-// take turns, each with reasoning of its own.
+// Weather answers like an agent with the tool weather, which asks for three cities in turn. The model
+// gpt-4o-mini refuses at the first and the third city, so that the models of a cascade alternate, each with
+// its own reasoning.
 func Weather(_ context.Context, req *Request) Reply {
 	cities := []string{"Sydney", "Hobart", "Canberra"}
 	known := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// A model server whose small model is sometimes wrong.
+// Start runs a model server whose small model is sometimes wrong.
 func ExampleStart() {
 	server, err := scripted.Start(scripted.Options{
 		Models: []string{"small", "large"},

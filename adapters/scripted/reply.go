@@ -11,27 +11,26 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Reply is what the server answers. The zero value is an empty answer.
+// Reply is the server's answer to a request. The zero value is an empty answer.
 type Reply struct {
 	Text      string
 	Reasoning string
 	ToolCalls []ToolCall
-	// StopReason defaults to "tool_calls" with tool calls, "length" when
-	// MaxTokens cut the text, and "stop" otherwise.
+	// StopReason defaults to "tool_calls" if there are tool calls, to "length" if MaxTokens truncated the text, and
+	// otherwise to "stop".
 	StopReason string
 	// Usage overrides the counted tokens.
 	Usage *Usage
-	// Confidence is the typical probability of a token, in (0, 1); the
-	// log-probabilities are drawn around it, the same for the same text.
-	// 0 means 0.9.
+	// Confidence is the typical probability of a token, in (0, 1). The log-probabilities are drawn around it,
+	// deterministically for each text. 0 means 0.9.
 	Confidence float64
-	// Delay passes before the first byte is sent.
+	// Delay is the time before the first byte is sent.
 	Delay time.Duration
 	Fault Fault
 }
 
-// Usage is the token count of one reply. InputTokens includes the cached ones and
-// OutputTokens the reasoning, as OpenAI reports them.
+// Usage is the token count of one reply. As in OpenAI's API, cached tokens are included in InputTokens,
+// and reasoning in OutputTokens.
 type Usage struct {
 	InputTokens       int
 	CachedInputTokens int
@@ -39,34 +38,33 @@ type Usage struct {
 	ReasoningTokens   int
 }
 
-// faultKind says what goes wrong with a reply.
+// faultKind is the kind of a fault.
 type faultKind int
 
 // The kinds of fault.
 const (
-	// FaultStatus: the HTTP status Fault.Status with an error object.
+	// FaultStatus sends the HTTP status Fault.Status with an error object.
 	FaultStatus faultKind = iota + 1
-	// FaultGarbage: status 200 and bytes that are no JSON.
+	// FaultGarbage sends status 200 and bytes that are not JSON.
 	FaultGarbage
-	// FaultClose: the connection is closed without an answer.
+	// FaultClose closes the connection without an answer.
 	FaultClose
-	// FaultHang: nothing is sent until the client gives up or the server closes.
+	// FaultHang sends nothing until the client gives up or the server closes.
 	FaultHang
-	// FaultTruncate: the answer ends in the middle. A streamed one ends without
-	// its last events and cleanly, which clients mistake for success.
+	// FaultTruncate ends the answer in the middle. A stream ends regularly but without its last events, which
+	// clients mistake for success.
 	FaultTruncate
-	// FaultStreamError: an error object is sent within the stream, after a part
-	// of the answer. Without streaming it is FaultStatus with 500.
+	// FaultStreamError sends an error object within the stream, after a part of the answer. Without streaming
+	// it is the same as FaultStatus with 500.
 	FaultStreamError
 )
 
-// Fault is what goes wrong with a reply. The zero value is nothing.
+// Fault describes an injected error. The zero value is none.
 type Fault struct {
 	Kind faultKind
 	// Status is the HTTP status of FaultStatus; 0 means 500.
 	Status int
-	// RetryAfter is sent as a header with FaultStatus when positive, in whole
-	// seconds rounded up.
+	// RetryAfter, if positive, is sent as a header with FaultStatus, rounded up to whole seconds.
 	RetryAfter time.Duration
 	// Message is the text of the error object; empty means the status text.
 	Message string
@@ -75,7 +73,7 @@ type Fault struct {
 // tokenPattern matches words, runs of spaces and signs, each of at most eight characters.
 var tokenPattern = regexp.MustCompile(`[\pL\pN_]{1,8}|[\pZ\s]{1,8}|(?s:.)`)
 
-// tokens splits text into tokens. Joined, they are the text again.
+// tokens splits text into tokens. Concatenated, they give the text again.
 func tokens(text string) []string { return tokenPattern.FindAllString(text, -1) }
 
 func countTokens(text string) int { return len(tokens(text)) }
@@ -92,8 +90,7 @@ func usage(req *Request, r *Reply, choices int) Usage {
 	return Usage{InputTokens: countTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
 }
 
-// logProbs makes log-probabilities for tokens around confidence. They depend only on
-// the arguments.
+// logProbs generates log-probabilities for tokens around confidence. They depend only on the arguments.
 func logProbs(list []string, confidence float64, top int) []sdk.TokenLogProb {
 	if confidence <= 0 || confidence >= 1 {
 		confidence = 0.9
@@ -102,10 +99,10 @@ func logProbs(list []string, confidence float64, top int) []sdk.TokenLogProb {
 	for i, token := range list {
 		h := fnv.New64a()
 		h.Write([]byte(token + "\x00" + strconv.Itoa(i)))
-		// FNV leaves short inputs poorly spread in the high bits: PCG spreads them.
+		// FNV spreads short inputs poorly over the high bits, which PCG corrects.
 		u := rand.New(rand.NewPCG(h.Sum64(), uint64(i))).Float64()
-		// A power of the confidence with mean exponent 1 keeps the typical
-		// probability and gives the sure and the doubtful tokens of real models.
+		// A power of the confidence with mean exponent 1 keeps the typical probability, and gives both certain and
+		// uncertain tokens, as real models do.
 		p := math.Pow(confidence, 2*u)
 		out[i] = sdk.TokenLogProb{Token: token, LogProb: math.Log(p)}
 		rest := 1 - p

@@ -12,23 +12,23 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Request is what a client asked for, decoded.
+// Request is a decoded client request.
 type Request struct {
 	Model    string
 	Messages []message
-	// Tools are the names of the tools on offer.
+	// Tools are the names of the offered tools.
 	Tools []string
-	// Stream says that the client wants server-sent events.
+	// Stream is set if the client requests server-sent events.
 	Stream bool
-	// LogProbs says that the client wants log-probabilities, TopLogProbs how
-	// many alternatives for each token.
+	// LogProbs is set if the client requests log-probabilities; TopLogProbs is the number of alternatives for
+	// each token.
 	LogProbs    bool
 	TopLogProbs int
 	// MaxTokens limits the answer; 0 means no limit.
 	MaxTokens int
-	// N is the number of choices wanted, at least 1.
+	// N is the number of requested choices, at least 1.
 	N int
-	// JSON says that the client wants one JSON value.
+	// JSON is set if the client requests a JSON value.
 	JSON bool
 	// Header is the header of the HTTP request, without its credentials.
 	Header http.Header
@@ -46,7 +46,7 @@ type message struct {
 	ToolCalls  []ToolCall
 }
 
-// ToolCall is a call of a tool that a model asks for. Arguments is JSON.
+// ToolCall is a model's call of a tool. Arguments is JSON.
 type ToolCall struct {
 	ID        string
 	Name      string
@@ -63,7 +63,7 @@ func (r *Request) LastUser() string {
 	return ""
 }
 
-// Turns returns how often the model has spoken in the conversation so far.
+// Turns returns the number of the model's messages in the conversation so far.
 func (r *Request) Turns() int {
 	turns := 0
 	for _, m := range r.Messages {
@@ -74,7 +74,7 @@ func (r *Request) Turns() int {
 	return turns
 }
 
-// Text returns the text of the whole conversation, tool calls included.
+// Text returns the text of the whole conversation, including tool calls.
 func (r *Request) Text() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
@@ -115,7 +115,7 @@ func set[T any](to, from *T) {
 
 var roles = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool"}
 
-// newMessages returns a turn, or the results of tools, each of which is a message.
+// newMessages returns a turn, or the tool results in it as separate messages.
 func newMessages(from llms.MessageContent) (list []message) {
 	m := message{Role: cmp.Or(roles[from.Role], "user")}
 	var texts []string

@@ -36,7 +36,7 @@ func (x *exchange) send(req *Request, reply *Reply) {
 		_, _ = x.w.Write([]byte("<html>\x00\xffupstream said something else</html>"))
 		return
 	case FaultClose:
-		// The handler's way to drop the connection without a reply.
+		// This makes net/http drop the connection without a response.
 		panic(http.ErrAbortHandler)
 	case FaultHang:
 		<-x.r.Context().Done()
@@ -79,7 +79,7 @@ func (x *exchange) refuse(status int, code, message string) {
 	writeJSON(x.w, status, x.api.Error(&dialect.Refusal{Status: status, Code: code, Message: message}, ""))
 }
 
-// limit cuts the text at the tokens that the client allows.
+// limit truncates the text at the client's token limit, and sets the stop reason.
 func limit(req *Request, reply *Reply) {
 	list := tokens(reply.Text)
 	if req.MaxTokens > 0 && len(list) > req.MaxTokens {
@@ -117,14 +117,14 @@ func answer(req *Request, reply *Reply) *dialect.Answer {
 	return a
 }
 
-// stream sends the answer as server-sent events: the text token by token, then the tool
-// calls, the reason for stopping, and the usage when wanted.
+// stream sends the answer as server-sent events: the text token by token, then the tool calls, the stop reason,
+// and the usage if requested.
 func (x *exchange) stream(req *Request, reply *Reply) {
 	x.w.Header().Set("Content-Type", "text/event-stream")
 	flusher := http.NewResponseController(x.w)
 	whole := answer(req, reply)
 	to := x.api.Stream(req.in, &dialect.Events{ID: whole.ID, Created: whole.Created, Write: func(data []byte) {
-		// A failed write means that the client has gone; the next one fails as well.
+		// A write fails if the client has disconnected; the next one then fails too.
 		_, _ = x.w.Write(data)
 		_ = flusher.Flush()
 	}})

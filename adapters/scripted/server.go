@@ -15,16 +15,15 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// maxBody is the largest request that is read.
 const maxBody = 16 << 20
 
-// Options say what a server answers.
+// Options configure a server.
 type Options struct {
-	// Models are the names that the server knows; others are answered 404. Empty
-	// means that every name is known.
+	// Models are the names that the server knows; requests for others are answered with 404. If empty, every
+	// name is known.
 	Models []string
-	// Respond gives the reply to a request. It must be safe for concurrent use.
-	// ctx ends when the client has gone or the server closes.
+	// Respond returns the reply to a request. It must be safe for concurrent use. ctx ends when the client
+	// disconnects or the server closes.
 	Respond func(ctx context.Context, req *Request) Reply
 	// Key is the API key that clients must send; empty means any or none.
 	Key string
@@ -53,7 +52,7 @@ func Start(o Options) (*Server, error) {
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() {
 		defer close(s.done)
-		// Serve returns when Close is called; its error says only that.
+		// Serve returns when Close is called; its error only reports that.
 		_ = s.http.Serve(listener)
 	}()
 	return s, nil
@@ -62,16 +61,16 @@ func Start(o Options) (*Server, error) {
 // URL returns the base URL for clients, with the path /v1.
 func (s *Server) URL() string { return s.url }
 
-// Calls returns the number of chat completions asked of a model so far, those
-// that were answered with a fault included.
+// Calls returns the number of requests for a model so far, including those that were answered with a
+// fault.
 func (s *Server) Calls(model string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[model]
 }
 
-// Close ends open answers, stops listening and waits until the server has ended.
-// Calls after the first do nothing.
+// Close aborts open answers, stops listening and waits until the server has ended. Further calls do
+// nothing.
 func (s *Server) Close() error {
 	s.closing()
 	err := s.http.Close()
@@ -147,8 +146,7 @@ func (s *Server) answer(x *exchange) {
 	}
 }
 
-// writeJSON sends a value. A failure to write means that the client has gone, and there
-// is nobody to tell.
+// writeJSON sends a value. It ignores write errors, which mean that the client has disconnected.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start starts a server that gives every request the same reply, and a client of
-// its own transport, so that its idle connections end with the test.
+// start starts a server that gives every request the same reply, and a client with its own transport, so that its idle
+// connections are closed at the end of the test.
 func start(t *testing.T, reply scripted.Reply) (*scripted.Server, *http.Client) {
 	t.Helper()
 	return startWith(t, scripted.Options{Respond: func(context.Context, *scripted.Request) scripted.Reply { return reply }})

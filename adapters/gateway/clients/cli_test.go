@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// agentPrograms are the coding agents of the npm packages in testdata/agents.json: where the
-// program is below node_modules. An environment variable of the name takes its place.
+// agentPrograms are the coding agents of the npm packages in testdata/agents.json: the paths of the programs below
+// node_modules. An environment variable with the agent's name overrides the path.
 var agentPrograms = map[string]string{
 	"CLAUDE_CODE": "@anthropic-ai/claude-code/cli-wrapper.cjs",
 	"CODEX":       "@openai/codex/bin/codex.js",
 }
 
-// agentCommand returns the command of a coding agent, nil where there is none.
+// agentCommand returns the command of a coding agent, or nil if it is not available.
 func agentCommand(t *testing.T, name string) []string {
 	t.Helper()
 	if program := os.Getenv(name); program != "" {
@@ -44,7 +44,7 @@ func agentCommand(t *testing.T, name string) []string {
 	return []string{"node", filepath.Join(dir, "node_modules", agentPrograms[name])}
 }
 
-// TestCodingAgents walks the nine cascades with the programs of Claude Code and Codex.
+// TestCodingAgents runs Claude Code and Codex on the nine cascades.
 func TestCodingAgents(t *testing.T) {
 	for name, arguments := range map[string]func(url string) []string{
 		"CLAUDE_CODE": func(string) []string {

@@ -36,8 +36,8 @@ var (
 	update = flag.Bool("update", false, "write the table into docs/gateway.md")
 )
 
-// actor is a model that does what the clients' scripts ask of it. It is a NativeModel of
-// every dialect, so what is passed through reaches it.
+// actor is a model that follows the clients' scripts. It is a NativeModel of every dialect, so it receives
+// everything that is passed through.
 type actor struct{}
 
 func (actor) Dialect() middleware.Dialect { return middleware.DialectChat }
@@ -130,7 +130,7 @@ func perform(ctx context.Context, emit func(context.Context, *middleware.Delta) 
 	return nil
 }
 
-// heard is what a conversation holds for the actor.
+// heard is the content of a conversation for the actor.
 type heard struct {
 	last    string // text of the user
 	results []string
@@ -161,14 +161,14 @@ func listen(messages []llms.MessageContent) (h heard) {
 	return h
 }
 
-// result is how one client fared with one feature.
+// result is the result of one client for one feature.
 type result struct {
 	Client, Feature string
 	OK              bool
 	Why             string
 }
 
-// vectors is a model that makes embeddings, behind Ollama's API.
+// vectors is an embedding model behind Ollama's API.
 func vectors(t *testing.T) llms.Model {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -230,7 +230,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// goClients asks through langchaingo's client.
+// goClients tests langchaingo's client.
 func goClients(t *testing.T, url string) (list []result) {
 	t.Helper()
 	c, err := openai.New(openai.WithBaseURL(url+"/v1"), openai.WithToken("none"), openai.WithModel("stepfall"))
@@ -274,7 +274,7 @@ func goClients(t *testing.T, url string) (list []result) {
 	return append(list, result{Client: "Go langchaingo", Feature: "errors", OK: err != nil && strings.Contains(err.Error(), "slow down"), Why: fmt.Sprint(err)})
 }
 
-// script runs a program that prints results; nil is none.
+// script runs a program that prints results; a nil command is skipped.
 func script(t *testing.T, url string, cmd *exec.Cmd) (list []result) {
 	t.Helper()
 	if cmd == nil {
@@ -300,9 +300,9 @@ func script(t *testing.T, url string, cmd *exec.Cmd) (list []result) {
 	return list
 }
 
-// installed returns the folder of a set of packages, which install fills once, and again
-// when what it needs has gone: an upgrade of Python, say, breaks an environment of the
-// one before.
+// installed returns the folder of a set of packages. install fills it once, and again when something that it needs is
+// missing: an upgrade of Python, for example, breaks an environment of the previous
+// version.
 func installed(t *testing.T, cache, kind, list, needs string, install func(dir string) error) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", list))
@@ -391,7 +391,7 @@ func copyTo(t *testing.T, dir, name string) {
 	}
 }
 
-// table draws clients against features in Markdown.
+// table formats results by client and feature as a Markdown table.
 func table(results []result) string {
 	var clients, features []string
 	cells := map[[2]string]string{}

@@ -30,7 +30,7 @@ const (
 var citySchema = map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}, "population": map[string]any{"type": "integer"}},
 	"required": []string{"city", "population"}, "additionalProperties": false}
 
-// probes collects how one client fares.
+// probes collects the results of one client.
 type probes struct {
 	client string
 	list   []result
@@ -40,7 +40,7 @@ func (p *probes) add(feature string, ok bool, why ...any) {
 	p.list = append(p.list, result{p.client, feature, ok, fmt.Sprint(why...)})
 }
 
-// openAIChat asks by chat completions through openai-go.
+// openAIChat tests chat completions with openai-go.
 func openAIChat(t *testing.T, url string) []result {
 	t.Helper()
 	p := &probes{client: "Go openai-go (chat)"}
@@ -120,7 +120,7 @@ func openAIChat(t *testing.T, url string) []result {
 	return p.list
 }
 
-// openAIResponses asks by Responses through openai-go.
+// openAIResponses tests Responses with openai-go.
 func openAIResponses(t *testing.T, url string) []result {
 	t.Helper()
 	p := &probes{client: "Go openai-go (responses)"}
@@ -133,7 +133,7 @@ func openAIResponses(t *testing.T, url string) []result {
 		r, err := c.Responses.New(t.Context(), q)
 		p.add(feature, err == nil && check(r), err, r)
 	}
-	// last is the response that ends a stream.
+	// last returns the final response of a stream.
 	last := func(feature string, q responses.ResponseNewParams, check func(*responses.Response, string) bool) {
 		t.Helper()
 		stream := c.Responses.NewStreaming(t.Context(), q)
@@ -181,7 +181,7 @@ func openAIResponses(t *testing.T, url string) []result {
 	return p.list
 }
 
-// anthropicMessages asks by Messages through anthropic-sdk-go.
+// anthropicMessages tests Messages with anthropic-sdk-go.
 func anthropicMessages(t *testing.T, url string) []result {
 	t.Helper()
 	p := &probes{client: "Go anthropic-sdk-go"}

@@ -28,8 +28,8 @@ import (
 
 var updateBroken = flag.Bool("update-broken", false, "write testdata/broken.txt: the cells that do not work")
 
-// cascadeOf returns a gateway before a cascade of a small and a large model of the
-// upstream, which rejects drafts.
+// cascadeOf returns a gateway in front of a cascade of a small and a large model of the upstream, which rejects
+// drafts.
 func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel, optionalTools ...string) *gateway.Gateway {
 	t.Helper()
 	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}})
@@ -66,7 +66,7 @@ func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel, optionalToo
 	return g
 }
 
-// open returns the model as a provider asks it.
+// open returns a provider's client of the model.
 func (m *vendorModel) open(t *testing.T, u *upstream) (llm llms.Model) {
 	t.Helper()
 	var err error
@@ -95,18 +95,18 @@ func cascades(each func(small, large *vendorModel)) {
 	}
 }
 
-// rawClient asks in one API by plain HTTP and sends back whatever it was given, as the
-// official clients do.
+// rawClient uses one API by plain HTTP and sends back everything that it received, as the official clients
+// do.
 type rawClient struct {
 	api, path string
 	// first is a request with one question, the tool and reasoning.
 	first func() object
-	// assemble makes an answer of a stream.
+	// assemble builds the answer from a stream's events.
 	assemble func(events []gjson.Result) gjson.Result
 	// extend adds the answer to the conversation, and the results of its calls. It
-	// reports how many calls there were.
+	// returns the number of calls.
 	extend func(q object, answer gjson.Result) (calls int)
-	// text is what an answer says, ask one more question.
+	// text returns the text of an answer; ask adds another question.
 	text func(answer gjson.Result) string
 	ask  func(q object, text string)
 }
@@ -213,7 +213,7 @@ var rawClients = []rawClient{
 	},
 }
 
-// assembleChat adds up the chunks: texts member by member, calls by their index.
+// assembleChat joins the chunks: texts by member, calls by index.
 func assembleChat(events []gjson.Result) gjson.Result {
 	message := object{}
 	var calls []object
@@ -252,7 +252,7 @@ func assembleChat(events []gjson.Result) gjson.Result {
 	return parsed(object{"choices": []any{object{"message": message}}})
 }
 
-// assembleMessages adds the deltas to their blocks.
+// assembleMessages joins the deltas of each block.
 func assembleMessages(events []gjson.Result) gjson.Result {
 	content := []object{}
 	grow := func(i int, name, text string) {
@@ -298,7 +298,7 @@ func parsed(v any) gjson.Result {
 	return gjson.ParseBytes(data)
 }
 
-// answered is what a client was given.
+// answered is the response to a client.
 type answered struct {
 	status int
 	model  string // that answered, by the header
@@ -306,7 +306,7 @@ type answered struct {
 	body   gjson.Result
 }
 
-// send asks the gateway, in process, and reads the answer whole.
+// send sends a request to the gateway, in process, and reads the whole answer.
 func (c *rawClient) send(ctx context.Context, g http.RoundTripper, q object, stream bool) (*answered, error) {
 	q["stream"] = stream
 	data, err := json.Marshal(q)
@@ -334,7 +334,7 @@ func (c *rawClient) send(ctx context.Context, g http.RoundTripper, q object, str
 	return a, nil
 }
 
-// events reads the data of server-sent events.
+// events returns the data of server-sent events.
 func events(body []byte) (list []gjson.Result) {
 	lines := bufio.NewScanner(bytes.NewReader(body))
 	lines.Buffer(nil, 1<<20)
@@ -346,16 +346,16 @@ func events(body []byte) (list []gjson.Result) {
 	return list
 }
 
-// brokenCells are the cells of a test that do not work, each with why.
+// brokenCells are the failing cells of a test, with the reasons.
 type brokenCells map[string]string
 
-// addf keeps one cell, whose line is its name and what came of it.
+// addf adds a cell, as a line of its name and its result.
 func (b brokenCells) addf(name, format string, args ...any) {
 	b[name] = strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 }
 
-// compare fails the test for each cell that broke, and for each that is listed as broken
-// and works.
+// compare fails the test for each cell that newly fails, and for each cell that is listed as broken but
+// works.
 func (b brokenCells) compare(t *testing.T, file string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -391,9 +391,9 @@ func (b brokenCells) compare(t *testing.T, file string) {
 	}
 }
 
-// TestCascades has each client walk through a loop of three tool turns and a further
-// question on each of the nine cascades, with reasoning. Models take turns: a draft of
-// the small one is rejected, so that the large one answers, and the other way round.
+// TestCascades runs each client through a loop of three tool turns and another question on each of the nine cascades,
+// with reasoning. The models alternate: a draft of the small one is rejected, so that the large one answers, and the
+// other way round.
 func TestCascades(t *testing.T) {
 	broken := brokenCells{}
 	for i := range rawClients {
@@ -414,7 +414,7 @@ func TestCascades(t *testing.T) {
 	broken.compare(t, "broken-cascades.txt")
 }
 
-// walk returns what went wrong first, "" for nothing.
+// walk returns the first fault, or "".
 func (c *rawClient) walk(ctx context.Context, u *upstream, g http.RoundTripper, small, large *vendorModel, stream bool) string {
 	q := c.first()
 	for turn, want := range []struct {

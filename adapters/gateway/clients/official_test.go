@@ -23,15 +23,15 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 )
 
-// What the conversation of a walk comes to: see upstream.script.
+// The expected course of a walk's conversation: see upstream.script.
 const (
 	firstAnswer  = "Done: 1 2 3 4."
 	secondAnswer = "Done again."
 	mostTurns    = 8
 )
 
-// officialWalks are clients of Go, in process, each with one conversation: a question, a
-// loop of tool calls with reasoning, and one more question.
+// officialWalks are Go clients, in process, each with one conversation: a question, a loop of tool calls with
+// reasoning, and another question.
 var officialWalks = map[string]func(ctx context.Context, g http.RoundTripper) error{
 	"Go openai-go (chat)":                func(ctx context.Context, g http.RoundTripper) error { return walkChat(ctx, g, false) },
 	"Go openai-go (chat, streamed)":      func(ctx context.Context, g http.RoundTripper) error { return walkChat(ctx, g, true) },
@@ -41,10 +41,10 @@ var officialWalks = map[string]func(ctx context.Context, g http.RoundTripper) er
 	"Go anthropic-sdk-go (streamed)":     func(ctx context.Context, g http.RoundTripper) error { return walkMessages(ctx, g, true) },
 }
 
-// errLost is the error of a walk that goes elsewhere than the script.
+// errLost is the error of a walk that deviates from the script.
 var errLost = errors.New("the conversation took another way")
 
-// walked checks what was said at the end of a loop.
+// walked checks the texts at the end of a loop.
 func walked(texts []string) error {
 	if !slices.Equal(texts, []string{firstAnswer, secondAnswer}) {
 		return fmt.Errorf("%w: %q", errLost, texts)
@@ -203,8 +203,8 @@ func messagesTurn(ctx context.Context, c *anthropic.Client, q anthropic.MessageN
 	return &m, s.Err()
 }
 
-// TestOfficialClients has the official clients walk through the nine cascades; with
-// -clients those of npm and PyPI too.
+// TestOfficialClients runs the official Go clients on the nine cascades, and with -clients also those of npm and
+// PyPI.
 func TestOfficialClients(t *testing.T) {
 	broken := brokenCells{}
 	var results []result
@@ -226,7 +226,7 @@ func TestOfficialClients(t *testing.T) {
 		g := cascadeOf(t, u, small, large, "web_search", "namespace")
 		mux := http.NewServeMux()
 		mux.Handle("/", g)
-		// What a client's walk was refused upstream, since the last time.
+		// The upstream's refusals during a client's walk, since the last call.
 		mux.HandleFunc("/refused", func(w http.ResponseWriter, _ *http.Request) {
 			_, refused, _ := u.forget()
 			if refused == nil {

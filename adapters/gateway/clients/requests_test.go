@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// oddRequest is something of a request that its own API takes and another one does not.
+// oddRequest is a feature of a request that its own API accepts and another one does not.
 type oddRequest struct {
 	name string
-	// change alters the first request of a client of each API; without one, that client
-	// is not asked.
+	// change alters the first request of a client of each API; clients without one are
+	// skipped.
 	change map[string]func(q object)
-	// excludes is set where no counterpart exists, so that a model of another API may be
-	// left out: the draft is all that can be had then.
+	// excludes is set if there is no counterpart, so that a model of another API can be
+	// excluded: only the draft is then available.
 	excludes bool
 }
 
@@ -31,7 +31,7 @@ func set(pairs ...any) func(q object) {
 	}
 }
 
-// history is a conversation with one call by a tool, whose id is given.
+// history is a conversation with one tool call, with a given id.
 func history(id string) map[string]func(q object) {
 	return map[string]func(q object){
 		chatAPI: func(q object) {
@@ -60,10 +60,10 @@ func both(list ...func(q object)) func(q object) {
 	}
 }
 
-// cityFormat is a schema of an answer that leaves additionalProperties open.
+// cityFormat is a schema of an answer that does not set additionalProperties.
 var cityFormat = raw(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)
 
-// boundFormat is a schema of an answer that bounds a number and names a member as a bound.
+// boundFormat is a schema of an answer that limits a number and has a member named like a bound.
 var boundFormat = raw(`{"type":"object","properties":{"city":{"type":"string"},"people":{"type":"integer","minimum":1}}}`)
 
 func image(media string) map[string]func(q object) {
@@ -174,8 +174,8 @@ var oddRequests = []oddRequest{
 		}}},
 }
 
-// TestOddRequests sends each odd request to the nine cascades: what a client may say in its own API
-// is refused by no model, whatever model that is.
+// TestOddRequests sends each odd request to the nine cascades: a request that is valid in the client's API is not
+// rejected by any model.
 func TestOddRequests(t *testing.T) {
 	broken := brokenCells{}
 	for i := range rawClients {
@@ -213,8 +213,8 @@ func TestOddRequests(t *testing.T) {
 	broken.compare(t, "broken-requests.txt")
 }
 
-// TestHostedTools offers a tool that one API alone has. Models of others are left out, or
-// are asked without the tool where it is optional.
+// TestHostedTools offers a tool that only one API has. Models of other APIs are excluded, or called without the tool if
+// it is optional.
 func TestHostedTools(t *testing.T) {
 	tools := map[string][]any{
 		responsesAPI: {object{"type": "web_search"}, object{"type": "namespace", "name": "mcp__docs", "description": "docs", "tools": []any{}}},
@@ -250,8 +250,8 @@ func TestHostedTools(t *testing.T) {
 	}
 }
 
-// TestRefusedEscalation has an upstream refuse the escalation: the client is told, and is
-// not given the rejected draft as if it were an answer, on a stream neither.
+// TestRefusedEscalation makes the upstream reject the escalation: the client gets an error, and not the rejected draft
+// as an answer, also on a stream.
 func TestRefusedEscalation(t *testing.T) {
 	for i := range rawClients {
 		c := &rawClients[i]
@@ -273,7 +273,7 @@ func TestRefusedEscalation(t *testing.T) {
 	}
 }
 
-// TestRulesNameTheirSource keeps the upstream honest: each rule says where it is from.
+// TestRulesNameTheirSource checks that each rule of the upstream states its source.
 func TestRulesNameTheirSource(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rules {

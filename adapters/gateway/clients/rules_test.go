@@ -9,19 +9,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// rule is something that a vendor refuses, with the place where it says so or where
-// somebody met it.
+// rule is something that a vendor rejects, with its source: the vendor's documentation or a user's
+// report.
 type rule struct {
 	api, name, source string
 	broken            func(u *upstream, m *vendorModel, q gjson.Result) *refusal
 }
 
-// claude is a refusal of Anthropic's.
+// claude returns an error of Anthropic's.
 func claude(format string, args ...any) *refusal {
 	return &refusal{Message: fmt.Sprintf(format, args...)}
 }
 
-// gpt is a refusal of OpenAI's.
+// gpt returns an error of OpenAI's.
 func gpt(param, code, format string, args ...any) *refusal {
 	return &refusal{Param: param, Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -54,7 +54,7 @@ const (
 	deepseekDocs  = "https://api-docs.deepseek.com/guides/thinking_mode"
 )
 
-// rules are in the order in which they are looked at.
+// rules are in the order in which they are checked.
 var rules = slices.Concat(messagesRules, chatRules, responsesRules)
 
 var messagesRules = []rule{
@@ -265,7 +265,7 @@ var messagesRules = []rule{
 	}},
 }
 
-// messagesBlocks looks at each block by itself.
+// messagesBlocks checks each block separately.
 func messagesBlocks(_ *upstream, m *vendorModel, q gjson.Result) (f *refusal) {
 	known := map[string]string{
 		"text": "type text cache_control citations", "thinking": "type thinking signature", "redacted_thinking": "type data",
@@ -321,7 +321,7 @@ func messagesBlocks(_ *upstream, m *vendorModel, q gjson.Result) (f *refusal) {
 	return nil
 }
 
-// messagesPairs looks for calls without results and results without calls.
+// messagesPairs checks for calls without results and results without calls.
 func messagesPairs(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
 	list := q.Get("messages").Array()
 	for i, message := range list {
@@ -358,7 +358,7 @@ func lastAssistant(list []gjson.Result) int {
 	return -1
 }
 
-// open reports whether a schema of an object lets in members that it does not name.
+// open reports whether an object schema allows members that it does not name.
 func open(schema gjson.Result) bool {
 	return schema.Get("type").Str == "object" && schema.Get("additionalProperties").Raw != "false"
 }
@@ -478,7 +478,7 @@ var chatRules = []rule{
 			case !isDeepSeek(m) && thought.Exists():
 				return &refusal{Param: "validation_error", Code: "wrong_api_format", Message: fmt.Sprintf("messages.%d.assistant.reasoning_content: property 'messages.%d.assistant.reasoning_content' is unsupported", i, i)}
 			case isDeepSeek(m) && slices.ContainsFunc(vendorModels, func(o vendorModel) bool { return o.name != m.name && strings.HasPrefix(thought.Str, o.name+" ") }):
-				// No vendor is known to look: this is what the gateway itself promises.
+				// No vendor is known to check this: it is the gateway's own promise.
 				return gpt("", "invalid_request_error", "The `reasoning_content` of message %d is another model's", i)
 			case isDeepSeek(m) && !thought.Exists() && u.owner[message.Get("tool_calls.0.id").Str] == m.name:
 				// https://github.com/deepseek-ai/DeepSeek-V3/issues/1053
@@ -533,7 +533,7 @@ func tier(q gjson.Result) *refusal {
 	return nil
 }
 
-// gptTools looks at the tools, whose members are below inner.
+// gptTools checks the tools, whose members are below inner.
 func gptTools(q gjson.Result, inner string) *refusal {
 	tools := q.Get("tools")
 	if tools.Exists() && len(tools.Array()) == 0 {
@@ -639,7 +639,7 @@ var responsesRules = []rule{
 	{responsesAPI, "reasoning items", "https://github.com/openai/codex/issues/8145", responsesThoughts},
 }
 
-// responsesItems looks at each item by itself.
+// responsesItems checks each item separately.
 func responsesItems(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
 	prefix := map[string]string{"reasoning": "rs", "function_call": "fc", "message": "msg"}
 	for i, item := range q.Get("input").Array() {
@@ -676,7 +676,7 @@ func responsesItems(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
 	return nil
 }
 
-// responsesThoughts looks at reasoning items and at what has to go with them.
+// responsesThoughts checks reasoning items and the items that must accompany them.
 func responsesThoughts(u *upstream, m *vendorModel, q gjson.Result) *refusal {
 	items := q.Get("input").Array()
 	var seen []string

@@ -25,15 +25,15 @@ const (
 // vendorModel is a model of the upstream, with the limits that its vendor publishes.
 type vendorModel struct {
 	name, api, baseURL string
-	// small models give a draft where the script says so.
+	// small models give a draft at the turns that the script marks.
 	small bool
-	// maxTokens is the longest answer that may be asked for.
+	// maxTokens is the maximum length of an answer that can be requested.
 	maxTokens int
-	// effort and temperature are true where the model takes these parameters.
+	// effort and temperature are set if the model accepts these parameters.
 	effort, temperature bool
 }
 
-// vendorModels are the two of each API that cascades are made of. Limits:
+// vendorModels are the two models of each API that form the cascades. Limits:
 // https://platform.claude.com/docs/en/about-claude/models/overview,
 // https://platform.openai.com/docs/models, https://api-docs.deepseek.com/quick_start/pricing.
 var vendorModels = []vendorModel{
@@ -54,26 +54,26 @@ func modelOf(name string) *vendorModel {
 	return nil
 }
 
-// refusal is why the upstream did not answer, in the form of the vendor's errors.
+// refusal is an error of the upstream, in the form of the vendor's errors.
 type refusal struct {
 	Status               int
 	Type, Code, Param    string
 	Message, Model, Rule string
 }
 
-// upstream serves the APIs of three vendors and refuses what they refuse. It is an
-// http.RoundTripper too, so that providers keep the vendors' own addresses.
+// upstream serves the APIs of three vendors and rejects what they reject. It is also an http.RoundTripper, so that
+// providers keep the vendors' URLs.
 type upstream struct {
 	mu      sync.Mutex
 	asked   []string // models, in order
 	refused []refusal
 	bodies  []string
-	// never is a model that refuses every request.
+	// never is a model that rejects every request.
 	never string
-	// owner is the model that gave out an id, thought the reasoning item that a function
-	// call of Responses belongs to.
+	// owner is the model that issued an id, thought the reasoning item to which a function
+	// call of Responses belongs.
 	owner, thought map[string]string
-	// stored are the reasoning items of answers that were stored.
+	// stored are the reasoning items of stored answers.
 	stored map[string]bool
 }
 
@@ -81,14 +81,14 @@ func newUpstream() *upstream {
 	return &upstream{owner: map[string]string{}, thought: map[string]string{}, stored: map[string]bool{}}
 }
 
-// RoundTrip answers a request to any of the vendors' addresses.
+// RoundTrip answers a request to any of the vendors' URLs.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	u.ServeHTTP(w, r)
 	return w.Result(), nil
 }
 
-// forget returns what was asked and refused since the last time.
+// forget returns the requests and refusals since its last call.
 func (u *upstream) forget() (asked []string, refused []refusal, bodies []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -97,7 +97,7 @@ func (u *upstream) forget() (asked []string, refused []refusal, bodies []string)
 	return asked, refused, bodies
 }
 
-// ServeHTTP answers a request, or refuses it as its vendor does.
+// ServeHTTP answers a request, or rejects it as its vendor does.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -142,7 +142,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body is the error as its vendor writes it.
+// body returns the error in its vendor's form.
 func (f *refusal) body(api string) any {
 	if api == messagesAPI {
 		return map[string]any{"type": "error", "error": map[string]any{"type": f.Type, "message": f.Message}, "request_id": "req_011"}
@@ -156,7 +156,7 @@ func (f *refusal) body(api string) any {
 	return map[string]any{"error": map[string]any{"message": f.Message, "type": f.Type, "param": null(f.Param), "code": null(f.Code)}}
 }
 
-// check returns the first rule that a request breaks.
+// check returns the first violated rule.
 func (u *upstream) check(m *vendorModel, q gjson.Result) *refusal {
 	if m.name == u.never {
 		return &refusal{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "No such luck.", Model: m.name}
@@ -179,7 +179,7 @@ func (u *upstream) check(m *vendorModel, q gjson.Result) *refusal {
 	return nil
 }
 
-// scripted is an answer of the upstream before it is written in an API.
+// scripted is an answer of the upstream before it is encoded for an API.
 type scripted struct {
 	think, text string
 	calls       []scriptedCall
@@ -190,12 +190,12 @@ type scriptedCall struct {
 	id, item, name, arguments string
 }
 
-// draft is what the small models say where the large ones are to be asked.
+// draft is the answer of small models at turns for the large ones.
 const draft = "DRAFT: I am not sure."
 
-// script is what a model says at each turn of a conversation: the tool's results so far
-// tell where it stands. Small models begin with a draft, then call the tool twice at
-// once, give a draft again, and end; large ones take the turns of the drafts.
+// script returns a model's answer at each turn of a conversation, which is determined by the tool results so far.
+// Small models begin with a draft, then call the tool twice at once, give another draft, and end. Large models answer
+// at the turns of the drafts.
 func (u *upstream) script(m *vendorModel, q gjson.Result) *scripted {
 	results, again := progress(m.api, q)
 	a := &scripted{}
@@ -260,8 +260,8 @@ func (u *upstream) script(m *vendorModel, q gjson.Result) *scripted {
 	return a
 }
 
-// progress counts the results of tools, and reports whether the user has asked again
-// after an answer.
+// progress counts the tool results, and reports whether the user has asked again after an
+// answer.
 func progress(api string, q gjson.Result) (results int, again bool) {
 	answered := false
 	said := func(role string) {
@@ -322,7 +322,7 @@ func signedBy(m *vendorModel, signature string) bool {
 	return err == nil && bytes.HasPrefix(data, []byte(m.name+"\x00"))
 }
 
-// blocks returns the content blocks of a message that are of one type.
+// blocks returns the content blocks of one type in a message.
 func blocks(message gjson.Result, kind string) (list []gjson.Result) {
 	for _, b := range message.Get("content").Array() {
 		if b.Get("type").Str == kind {
@@ -332,7 +332,7 @@ func blocks(message gjson.Result, kind string) (list []gjson.Result) {
 	return list
 }
 
-// event is one of a stream.
+// event is an event of a stream.
 type event struct {
 	name string
 	data any
@@ -348,7 +348,7 @@ func (e event) json() []byte {
 
 type object = map[string]any
 
-// halves cuts a text into the two pieces that a stream sends.
+// halves splits a text into the two pieces that a stream sends.
 func halves(s string) [2]string { return [2]string{s[:len(s)/2], s[len(s)/2:]} }
 
 func chatEvents(m *vendorModel, _ gjson.Result, a *scripted) []event {

@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// The peers that others make, from npm and PyPI, of the versions in testdata.
+// The peers made by others, from npm and PyPI, in the versions of testdata.
 const (
 	portkey     = "Portkey's gateway"
 	liteLLM     = "LiteLLM's proxy"
 	cascadeFlow = "cascadeflow's gateway"
 )
 
-// master is a key that LiteLLM does not start without.
+// master is a key that LiteLLM requires to start.
 const master = "sk-peers"
 
-// installed returns the folder with what others make, or "". It is filled once and kept in
-// the user's cache folder.
+// installed returns the folder with the others' packages, or "". It is filled once, in the user's cache
+// folder.
 func installed(t *testing.T, kind string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -76,8 +76,8 @@ func installed(t *testing.T, kind string) string {
 	return dir
 }
 
-// startOther starts what somebody else made, or returns false where it cannot be had.
-// A cap above 0 is what it may spend, in US dollars.
+// startOther starts another project's gateway, or returns false if it is not available. A cap above 0 limits its
+// spending, in US dollars.
 func startOther(t *testing.T, kind, upstream string, limitUSD float64) (process, bool) {
 	t.Helper()
 	dir := installed(t, kind)
@@ -149,8 +149,8 @@ func answers(ctx context.Context, address string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// What two hundred clients spend at once under a cap of the price of fifty requests, by
-// the upstream's own bill.
+// The spending of two hundred concurrent clients under a cap of the price of fifty requests, by the upstream's own
+// bill.
 func TestCapOfPeers(t *testing.T) {
 	if !*measure {
 		t.Skip("a measurement: make peers")

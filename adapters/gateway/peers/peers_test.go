@@ -40,7 +40,7 @@ const (
 	pieces = 20
 )
 
-// upstream answers at once: what is measured is what stands before it.
+// upstream answers immediately, so that only the gateway in front of it is measured.
 func upstream(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,7 +77,7 @@ strategy "route" { lambda = 1 }
 stream { mode = "passthrough" }
 `
 
-// capped books each request in a file before it is made.
+// capped books each request in a file before it is sent.
 const capped = `
 budget {
   tenant_usd    = 1000000
@@ -86,7 +86,7 @@ budget {
 }
 `
 
-// The peers, each a process of its own: this program again, told by its environment.
+// The peers are separate processes: this program again, selected by an environment variable.
 const (
 	plain  = "proxy"
 	ours   = "gateway"
@@ -132,9 +132,9 @@ func peer(kind, upstream string) (http.Handler, error) {
 		pool := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
 		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(address) }, Transport: pool, FlushInterval: -1}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// Otherwise the server ends the request's body when the answer begins, and the
-			// transport, where it has not seen the end of that body yet, takes this for an
-			// error and breaks the answer off: one stream in some hundreds on a busy machine.
+			// Otherwise the server ends the request's body when the response begins. A transport that has not
+			// seen the end of that body yet treats this as an error and aborts the response: one stream in
+			// some hundreds on a busy machine.
 			_ = http.NewResponseController(w).EnableFullDuplex()
 			proxy.ServeHTTP(w, r)
 		}), nil
@@ -162,7 +162,7 @@ func peer(kind, upstream string) (http.Handler, error) {
 	return gateway.New(gateway.Options{Model: r})
 }
 
-// process is a peer that runs.
+// process is a running peer.
 type process struct {
 	kind, url string
 	pid       int
@@ -196,8 +196,8 @@ func start(t *testing.T, kind, upstream string) process {
 	return process{kind: kind, url: strings.TrimSpace(address), pid: cmd.Process.Pid}
 }
 
-// cpu is the processor time that the peer has had, and memory what it holds in MB;
-// 0 where Linux does not say.
+// cpu returns the processor time of the peer, and memory its resident memory in MB; 0 if Linux does not report
+// them.
 func (p process) cpu() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
@@ -230,7 +230,7 @@ func (p process) memory() float64 {
 	return float64(kb) / 1024
 }
 
-// figure is what one peer did under one load.
+// figure is the result of one peer under one load.
 type figure struct {
 	perSecond float64
 	p50, p99  time.Duration
@@ -272,7 +272,7 @@ func load(t *testing.T, target *process, body string, connections int, span time
 	return figure{float64(len(took)) / span.Seconds(), took[len(took)/2], took[len(took)*99/100], failed}
 }
 
-// ask makes one request and reads its answer to the end.
+// ask sends one request and reads its response to the end.
 func ask(client *http.Client, target *process, body string) bool {
 	req, err := http.NewRequest(http.MethodPost, target.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -290,7 +290,7 @@ func ask(client *http.Client, target *process, body string) bool {
 	return err == nil && resp.StatusCode == http.StatusOK
 }
 
-// conversation is what is asked.
+// conversation returns the request body.
 func conversation(stream bool, text string) string {
 	return fmt.Sprintf(`{"stream":%t,"model":"stepfall","messages":[{"role":"user","content":%q}]}`, stream, text)
 }
@@ -319,7 +319,7 @@ func TestPeers(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		kind := map[bool]string{false: "buffered", true: "streamed"}[stream]
 		for _, connections := range connectionCounts {
-			// In turns, so that what else the machine does weighs on all.
+			// Peers take turns, so that other load of the machine affects all of them.
 			const span = time.Second
 			sums := make([]figure, len(peers))
 			spent := make([]time.Duration, len(peers))
@@ -352,7 +352,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// Streams that live long cost memory, and the next one still begins at once.
+// Long-lived streams cost memory, and the next one still begins immediately.
 func TestLiveStreams(t *testing.T) {
 	if !*measure {
 		t.Skip("a measurement: make peers")
@@ -398,7 +398,7 @@ func TestLiveStreams(t *testing.T) {
 	}
 }
 
-// hold begins a stream that goes on, and returns when its first piece has come.
+// hold begins a long stream, and returns when its first piece has arrived.
 func hold(ctx context.Context, client *http.Client, target string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target+"/v1/chat/completions", strings.NewReader(conversation(true, "hold the line")))
 	if err != nil {

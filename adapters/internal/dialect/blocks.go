@@ -296,7 +296,7 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 // finishChoice writes the part of a choice that was not streamed, and stops the last block.
 func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.writeWaiting()
-	x := extraOf(choice)
+	x := extraOrEmpty(choice)
 	if !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
 			raw, _ := p.(middleware.RawPart)
@@ -408,8 +408,8 @@ const (
 	stopSequence
 )
 
-// extraOf is like [middleware.ExtraOf], but returns an empty Extra in place of nil.
-func extraOf(choice *llms.ContentChoice) *middleware.Extra {
+// extraOrEmpty is like [middleware.ExtraOf], but returns an empty Extra in place of nil.
+func extraOrEmpty(choice *llms.ContentChoice) *middleware.Extra {
 	if x := middleware.ExtraOf(choice); x != nil {
 		return x
 	}

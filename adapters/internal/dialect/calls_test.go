@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Results follow the turn that has their calls, whatever the client says between them, and
-// a vendor that wants each id once gets it, in the call and in its result.
+// Results follow the turn with their calls, even if the client sends other messages between them. For a vendor that
+// requires unique ids, call and result get a new one.
 func TestResultsFollowCalls(t *testing.T) {
 	user := llms.TextParts(llms.ChatMessageTypeHuman, "hurry")
 	calls := func(ids ...string) llms.MessageContent {

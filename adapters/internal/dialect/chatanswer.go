@@ -40,7 +40,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 	buf = strconv.AppendInt(append(buf, `,"object":"chat.completion","created":`...), o.Created, 10)
 	buf = append(appendString(append(buf, `,"model":`...), o.Model), `,"choices":[`...)
 	for i, choice := range o.Choices {
-		state := chatStateOf(extraOf(choice))
+		state := chatStateOf(extraOrEmpty(choice))
 		buf = strconv.AppendInt(append(appendComma(buf), `{"index":`...), int64(i), 10)
 		buf = appendChatMessage(append(buf, `,"message":`...), choice, &state)
 		if x := middleware.ExtraOf(choice); x != nil && deref(a.Params.LogProbs) {
@@ -51,7 +51,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 		buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}`...)
 	}
 	buf = append(append(buf, `],"usage":`...), chatUsage.write(o.Usage)...)
-	buf = append(buf, chatServer(extraOf(o.Choices[len(o.Choices)-1]))...)
+	buf = append(buf, chatServer(extraOrEmpty(o.Choices[len(o.Choices)-1]))...)
 	if o.Step != nil {
 		buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
 	}
@@ -59,7 +59,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 }
 
 func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState) []byte {
-	refusal := extraOf(choice).Refusal
+	refusal := extraOrEmpty(choice).Refusal
 	calls := chatCallsOf(choice, state)
 	buf = append(buf, `{"role":"assistant","content":`...)
 	if choice.Content != "" && choice.Content != refusal || len(calls) == 0 && refusal == "" {

@@ -42,11 +42,11 @@ func chatTokens(v gjson.Result) []sdk.TokenLogProb {
 type chatReader struct {
 	*Reply
 
-	choices []*chatReply
-	last    textPiece
-	news    int    // number of message members in the current event
-	text    string // the last of them, as JSON
-	said    middleware.Delta
+	choices     []*chatReply
+	last        textPiece
+	memberCount int    // number of message members in the current event
+	text        string // the last of them, as JSON
+	lastPiece   middleware.Delta
 }
 
 func (chat) Reader(r *Reply) Reader { return &chatReader{Reply: r} }
@@ -69,7 +69,7 @@ func (s *chatReader) End(isMarked bool) error {
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
-		c.nameEnd()
+		c.markErrorStop()
 		s.completeParts(c)
 	}
 	// Proxies send the end marker even if their upstream broke off: it ends an answer only if that has been
@@ -136,12 +136,12 @@ func (s *chatReader) Event(data []byte) error {
 		return errNotJSON
 	}
 	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknownMembers(in))
-	s.news, s.said = 0, middleware.Delta{}
+	s.memberCount, s.lastPiece = 0, middleware.Delta{}
 	if err = s.completion(in, data); err == nil {
 		err = s.mistyped
 	}
-	if s.news == 1 && err == nil && s.Extra.Raw == nil {
-		s.last.keep(data, s.text, &s.said)
+	if s.memberCount == 1 && err == nil && s.Extra.Raw == nil {
+		s.last.keep(data, s.text, &s.lastPiece)
 	}
 	return err
 }
@@ -267,7 +267,6 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	}
 }
 
-// messagePiece is the content of a message, or of a piece of one.
 type messagePiece struct {
 	middleware.Delta
 
@@ -277,10 +276,10 @@ type messagePiece struct {
 
 func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) {
 	p := messagePiece{Delta: middleware.Delta{Choice: c.index, LogProbs: probs}}
-	s.news += len(probs)
+	s.memberCount += len(probs)
 	in.ForEach(func(name, v gjson.Result) bool {
 		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
-			s.news, s.text = s.news+1, v.Raw
+			s.memberCount, s.text = s.memberCount+1, v.Raw
 		}
 		s.member(c, &p, name.Str, v)
 		return true
@@ -289,7 +288,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		return
 	}
 	if p.Text+p.Reasoning != "" { // another choice in the event may be empty
-		s.said = p.Delta
+		s.lastPiece = p.Delta
 	}
 	s.addText(c, p.Delta)
 	if p.unknown != nil {
@@ -346,7 +345,6 @@ func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	s.add(&d)
 }
 
-// sendState emits the state of a message if it has changed.
 func (s *chatReader) sendState(c *chatReply) {
 	if c.isStateNew {
 		c.isStateNew = false

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Whatever a server sends, a reader of the stream has what the answer says, piece by piece.
+// Whatever a server sends, the pieces of a stream add up to its answer.
 func FuzzEvents(f *testing.F) {
 	for _, event := range []string{
 		`{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"word"},"logprobs":null,"finish_reason":null}],"usage":null}`,
@@ -32,8 +32,8 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// readEvents reads events up to the first fault and returns what was said. Where it forgets,
-// no event is known by its form.
+// readEvents reads events up to the first fault and returns their content. With forgets, no event is matched by the
+// form of the previous one.
 func readEvents(t *testing.T, events [][]byte, forgets bool) string {
 	said := map[int]string{}
 	thought := map[int]string{}
@@ -70,7 +70,7 @@ func readEvents(t *testing.T, events [][]byte, forgets bool) string {
 	return fmt.Sprint(said, thought, arguments, s.Extra, err != nil)
 }
 
-// Null in the place of a list is none, and a call without arguments has no arguments.
+// Null in place of a list means an empty list, and a call without arguments gets empty arguments.
 func TestWhatServersLeaveOut(t *testing.T) {
 	for event, want := range map[string]string{
 		`{"choices":[{"message":{"role":"assistant","content":"hi","tool_calls":null,"reasoning_details":null},"finish_reason":"stop"}]}`:                                                                            ``,
@@ -111,7 +111,7 @@ func TestWhatServersLeaveOut(t *testing.T) {
 	}
 }
 
-// What a stream costs grows with its length, and not with the square of that.
+// The cost of a stream grows linearly with its length.
 func TestLongStreams(t *testing.T) {
 	for d, event := range map[middleware.Dialect][]string{
 		middleware.DialectChat: {
@@ -137,7 +137,7 @@ func TestLongStreams(t *testing.T) {
 	}
 }
 
-// Choices that have the same index, or none, are as many as there are: their texts are never glued.
+// Choices with equal or missing indexes remain separate: their texts are never joined.
 func TestIndexesOfChoices(t *testing.T) {
 	for indexes, want := range map[string]string{
 		`0 1`: "ab", `1 0`: "ba", `0 0`: "ab", `"0" "1"`: "ab", `"1" "0"`: "ba", `null null`: "ab", `"x" "y"`: "ab", `1 1`: "ab", `0 -1`: "", `0 1000`: "", `0 null`: "ab",
@@ -157,7 +157,7 @@ func TestIndexesOfChoices(t *testing.T) {
 	}
 }
 
-// What Mistral's models think comes in parts of the content, whole and in pieces.
+// Mistral's reasoning arrives as parts of the content, both whole and streamed.
 func TestThoughtsInTheContent(t *testing.T) {
 	const whole = `{"choices":[{"index":0,"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"text","text":"m"}]},{"type":"reference","reference_ids":[1]},{"type":"text","text":"so"}]},"finish_reason":"stop"}]}`
 	pieces := []string{
@@ -192,8 +192,8 @@ func TestThoughtsInTheContent(t *testing.T) {
 	}
 }
 
-// An answer that ends at a call and has none, that was cut by something new, or whose stream says
-// nothing of its end, is not whole.
+// An answer is incomplete if it ends with a call but has none, if its stop reason is unknown, or if its stream does not
+// report an end.
 func TestEndsThatAreNone(t *testing.T) {
 	const (
 		called    = `{"choices":[{"index":0,"%":{"content":"a","tool_calls":%},"finish_reason":"tool_calls"}]}`

@@ -167,7 +167,6 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	}, nil)
 }
 
-// customCall writes a complete call of a custom tool.
 func (s *chatStream) customCall(choice int, call json.RawMessage) {
 	progress := s.progressOf(choice)
 	s.chunk(choice, func(buf []byte) []byte {
@@ -179,7 +178,7 @@ func (s *chatStream) customCall(choice int, call json.RawMessage) {
 }
 
 func (s *chatStream) Finish(o *Answer) {
-	s.server = chatServer(extraOf(o.Choices[0]))
+	s.server = chatServer(extraOrEmpty(o.Choices[0]))
 	customs := make([]int, len(o.Choices))
 	for i, choice := range o.Choices {
 		customs[i] = s.finishChoice(i, choice)
@@ -210,7 +209,7 @@ func (s *chatStream) Finish(o *Answer) {
 
 // finishChoice writes the part of a choice that was not streamed, and counts its calls of custom tools.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
-	x := extraOf(choice)
+	x := extraOrEmpty(choice)
 	state := chatStateOf(x)
 	s.progressOf(i).thoughts = state.thoughts
 	progress := *s.progressOf(i)
@@ -252,7 +251,7 @@ func chatServer(x *middleware.Extra) (buf []byte) {
 
 // unknownUsage writes the unknown members of the model's answer in one event, and returns those of its usage.
 func (s *chatStream) unknownUsage(o *Answer) (usage any) {
-	x := extraOf(o.Choices[0])
+	x := extraOrEmpty(o.Choices[0])
 	if x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
 		return nil
 	}

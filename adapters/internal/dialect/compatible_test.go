@@ -19,7 +19,7 @@ func maxTokensField(host string) string {
 	return "max_tokens"
 }
 
-// sent is what a model of chat completions at a host is asked, and what is named as not sent.
+// sent returns the request to a chat completions model at a host, and the names of what is not sent.
 func sent(t *testing.T, host, model string, messages []llms.MessageContent, o llms.CallOptions, p middleware.Params) (body string, notSent []string) {
 	t.Helper()
 	c := &dialect.Call{Model: model, Options: &o, Params: &p, MaxTokensField: maxTokensField(host), Limits: dialect.LimitsOf(middleware.DialectChat, host, model)}
@@ -38,7 +38,7 @@ func sent(t *testing.T, host, model string, messages []llms.MessageContent, o ll
 	return string(raw), c.NotSent
 }
 
-// Vendors like OpenAI are sent what they take, and nothing that they refuse.
+// Compatible vendors are sent what they accept, and nothing that they reject.
 func TestCompatibleServers(t *testing.T) {
 	user := llms.TextParts(llms.ChatMessageTypeHuman, "hi")
 	system := llms.TextParts(llms.ChatMessageTypeSystem, "be brief")
@@ -114,7 +114,7 @@ func TestCompatibleServers(t *testing.T) {
 	}
 }
 
-// Schemas of older drafts say what they said in the words of the newest.
+// Schemas of older drafts keep their meaning in the newest draft.
 func TestOlderDrafts(t *testing.T) {
 	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	for schema, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Some servers write 12.0, 1.2e1 or "12"; what is no number of tokens is seen to be none.
+// Some servers write 12.0, 1.2e1 or "12"; other values are recognized as invalid.
 func TestTokens(t *testing.T) {
 	for text, want := range map[string]int{
 		"12": 12, "12.0": 12, "1.2e1": 12, `"12"`: 12, "11.5": -1, "-3": -1, "null": 0, "0": 0, "true": -1, `"many"`: -1, `""`: -1, "{}": -1, "[1]": -1, `"NaN"`: -1,

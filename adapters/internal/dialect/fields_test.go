@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Seeds have 64 bits: they go as they are, or are refused or named.
+// Seeds have 64 bits: they are sent exactly, or rejected, or reported as not sent.
 func TestSeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		"7": "7", "7.0": "7", "-1": "-1", "9007199254740993": "9007199254740993", "9223372036854775807": "9223372036854775807", "-9223372036854775807": "-9223372036854775807",
@@ -50,7 +50,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// Whatever a client calls its members, it can read the header that names them.
+// Whatever names a client gives its members, the header that lists them is readable.
 func TestNamesOfWhatIsNotSent(t *testing.T) {
 	var many []string
 	for i := range 1500 {
@@ -67,8 +67,8 @@ func TestNamesOfWhatIsNotSent(t *testing.T) {
 	}
 }
 
-// Requests may have hundreds of thousands of members that no model is sent: what they cost grows with
-// their number, not with its square.
+// A request can have hundreds of thousands of members that no model is sent. Their cost grows linearly with their
+// number.
 func TestTimeOfManyNames(t *testing.T) {
 	names := func(n int) (list []string) {
 		for i := range n {
@@ -112,7 +112,7 @@ func timeOf(run func()) time.Duration {
 	return time.Since(begun)
 }
 
-// The texts of a message are put together without a copy of all before for each.
+// Joining the texts of a message does not copy all previous texts for each one.
 func TestMemoryOfManyTexts(t *testing.T) {
 	bytesFor := func(n int) uint64 {
 		parts := slices.Repeat([]llms.ContentPart{llms.TextPart(strings.Repeat("x", 100))}, n)

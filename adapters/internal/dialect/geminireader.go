@@ -22,7 +22,6 @@ var geminiStops = map[string]string{
 	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
 }
 
-// geminiReply is an answer, or an event of its stream.
 type geminiReply struct {
 	ResponseID     string          `json:"responseId"`
 	ModelVersion   string          `json:"modelVersion"`
@@ -157,7 +156,6 @@ func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
-// sign adds a signature; nil is ignored.
 func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) {
 	if signature == nil {
 		return

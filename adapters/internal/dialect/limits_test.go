@@ -27,7 +27,7 @@ func tool(name, schema string) llms.Tool {
 	return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: name, Parameters: json.RawMessage(schema)}}
 }
 
-// What a vendor would refuse is known before it is asked.
+// Requests that a vendor would reject are detected before the call.
 func TestExclude(t *testing.T) {
 	claude, opus := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-sonnet-4-5"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-5-5")
 	file := func(p middleware.FilePart) []llms.MessageContent {
@@ -99,8 +99,8 @@ func TestExclude(t *testing.T) {
 	}
 }
 
-// What is beyond a limit is made to fit or left out, by name, and the caller's own is as
-// it was.
+// Values beyond a limit are adapted or left out and named, and the caller's values are not
+// modified.
 func TestFit(t *testing.T) {
 	claude, plain, opus := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-sonnet-4-5"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-5-5")
 	codex := dialect.LimitsOf(middleware.DialectResponses, "api.openai.com", "gpt-5.1-codex-max")
@@ -143,7 +143,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Which words for how much to think a model has depends on its version.
+// The reasoning efforts of a model depend on its version.
 func TestEffortOfVersions(t *testing.T) {
 	for model, want := range map[string]string{ // of none, minimal, xhigh and max
 		"o3": "low low high high", "gpt-5": "minimal minimal high high", "gpt-5-mini": "minimal minimal high high", "gpt-5-codex": "low low high high", "gpt-5.1": "none low high high",
@@ -226,8 +226,8 @@ func TestFitOptions(t *testing.T) {
 	}
 }
 
-// An id that a vendor would refuse is another one, the same in the call and its result,
-// image/jpg has its name, and a system message alone is the user's where one is needed.
+// A call id that a vendor would reject is replaced, in the call and its result alike; image/jpg gets its registered name;
+// and a single system message becomes the user's if one is required.
 func TestFitMessages(t *testing.T) {
 	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	given := []llms.MessageContent{
@@ -275,8 +275,8 @@ func TestFitMessages(t *testing.T) {
 	}
 }
 
-// A model that gives no encrypted reasoning is not asked for it, whoever wants it, and no budget
-// of thinking is larger than the model takes.
+// Encrypted reasoning is not requested from a model without it, and a thinking budget does not exceed the model's
+// maximum.
 func TestRequestsWithinLimits(t *testing.T) {
 	write := func(d middleware.Dialect, model string, p middleware.Params) string {
 		t.Helper()
@@ -320,8 +320,8 @@ func TestRequestsWithinLimits(t *testing.T) {
 	}
 }
 
-// Where a Claude does not know thinking of the type adaptive, how much it may think is a share of
-// the longest answer, by the effort, and the rest is room for the answer.
+// If a Claude does not support adaptive thinking, the budget is a share of the maximum length of the answer, by effort,
+// and the rest is left for the answer.
 func TestAdaptiveThinkingBecomesABudget(t *testing.T) {
 	for _, tt := range []struct {
 		effort  string
@@ -344,7 +344,7 @@ func TestAdaptiveThinkingBecomesABudget(t *testing.T) {
 	}
 }
 
-// What thinking excludes is named in the same order each time.
+// The parameters that thinking excludes are named in a fixed order.
 func TestWhatThinkingExcludesIsNamedInOrder(t *testing.T) {
 	for range 20 {
 		p := middleware.Params{ReasoningTokens: new(2000), MaxTokens: new(4000), Temperature: new(0.5), TopK: new(3)}
@@ -356,7 +356,7 @@ func TestWhatThinkingExcludesIsNamedInOrder(t *testing.T) {
 	}
 }
 
-// Messages of one role in a row are joined without copying what was joined before each time.
+// Consecutive messages of one role are joined without copying the joined text each time.
 func TestManyMessagesOfOneRoleAreJoinedAtOnce(t *testing.T) {
 	const n, text = 4000, "a few words of an agent that talks to itself"
 	limits := dialect.Limits{SystemFirst: true, OneSystem: true}
@@ -374,7 +374,7 @@ func TestManyMessagesOfOneRoleAreJoinedAtOnce(t *testing.T) {
 	}
 }
 
-// OpenAI itself takes a choice among some of the tools, and has all of them in its cache.
+// OpenAI itself accepts a choice among some of the tools, and caches all of them.
 func TestAllowedToolsStayAmongAll(t *testing.T) {
 	for _, tt := range []struct {
 		api, client middleware.Dialect
@@ -393,7 +393,7 @@ func TestAllowedToolsStayAmongAll(t *testing.T) {
 	}
 }
 
-// A budget of thinking that is lowered or not sent is named, and one that is sent is not.
+// A thinking budget that is lowered or not sent is named; one that is sent is not.
 func TestBudgetsAreNamed(t *testing.T) {
 	for _, tt := range []struct {
 		d         middleware.Dialect
@@ -426,9 +426,7 @@ func TestBudgetsAreNamed(t *testing.T) {
 	}
 }
 
-// What the system says within a conversation stays its own where the API takes it, and is the
-// user's, by name, at other places and of other models.
-// A definition is looked at once, however often and by however many ways it is referred to.
+// A definition is visited once, however often and on however many paths it is referred to.
 func TestAttackSharedDefinitions(t *testing.T) {
 	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	for want, last := range map[string]string{
@@ -454,6 +452,8 @@ func TestAttackSharedDefinitions(t *testing.T) {
 	}
 }
 
+// System messages within a conversation remain system messages if the API accepts them. Elsewhere, and for other
+// models, they become the user's, which is reported.
 func TestSystemWithin(t *testing.T) {
 	for _, tt := range []struct{ host, model, roles, want string }{
 		{"api.anthropic.com", "claude-opus-4-8", "system user system", "user system"},
@@ -490,7 +490,7 @@ func TestSystemWithin(t *testing.T) {
 	}
 }
 
-// Ollama reads no truth values as the schemas of properties, and no list of types at the top.
+// Ollama accepts neither booleans as schemas of properties nor a list of types at the top level.
 func TestBooleanSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"a":true,"b":{"properties":{"c":true}},"d":false,"e":{"items":true}},"additionalProperties":false}`: `{"type":"object","properties":{"a":{},"b":{"properties":{"c":{}}},"e":{}},"additionalProperties":false}`,
@@ -504,7 +504,7 @@ func TestBooleanSchemas(t *testing.T) {
 	}
 }
 
-// A description that is too long is cut, and goes whole in a message of the system.
+// A description that is too long is truncated, and its full text is sent in a system message.
 func TestLongDescriptions(t *testing.T) {
 	long := tool("look", `{}`)
 	long.Function.Description = strings.Repeat("ä", 1025)

@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// FuzzKnowsAll compares the short look with the long one.
+// FuzzKnowsAll compares knowsAll with findUnknown.
 func FuzzKnowsAll(f *testing.F) {
 	k := newKnown("id usage.tokens choices.index choices.message.* choices.calls.function.name")
 	for _, seed := range []string{

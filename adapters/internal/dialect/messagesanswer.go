@@ -71,7 +71,7 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 var messagesStops = map[stopKind]string{stopLength: "max_tokens", stopFilter: "refusal", stopSequence: "stop_sequence", stopEnd: "end_turn"}
 
 func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
-	x, word := extraOf(choice), messagesStops[stopKindOf(choice)]
+	x, word := extraOrEmpty(choice), messagesStops[stopKindOf(choice)]
 	if word == "end_turn" && len(choice.ToolCalls) > 0 {
 		word = "tool_use"
 	}

@@ -95,7 +95,6 @@ var knownOfMessage = newKnown("id type role model content stop_reason stop_seque
 // knownOfMessageDelta are the members of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
-// knownOfReplyBlock are the members of blocks.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
 // knownOfEvent are the members of the other events. Their unknown members belong to the event, not to the
@@ -398,6 +397,6 @@ func (s *messagesReader) End(bool) error {
 	case !s.hasEnded, !hasStop && s.Extra.Raw == nil:
 		return errUnfinished
 	}
-	s.choice(0).nameEnd()
+	s.choice(0).markErrorStop()
 	return nil
 }

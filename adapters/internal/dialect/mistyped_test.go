@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What an answer says in a type that its API does not have is lost: such an answer is a fault of its
-// server, whole or streamed, and never one with a hole.
+// A member of an unexpected type makes the answer a fault of the server, whole or streamed. The answer is never
+// returned without the member.
 func TestMembersOfAWrongType(t *testing.T) {
 	const (
 		chatDelta, chatMessage = `{"choices":[{"index":0,"delta":%}]}`, `{"choices":[{"index":0,"message":%,"finish_reason":"stop"}]}`
@@ -73,7 +73,7 @@ func TestMembersOfAWrongType(t *testing.T) {
 	}
 }
 
-// Arguments are an object whatever stands for none, and a call without a name is no call.
+// Arguments are always an object, whatever represents missing ones, and a call without a name is an error.
 func TestCallsAsServersWriteThem(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"name":"a","args":null}`: "{}", `{"name":"a"}`: "{}", `{"name":"a","args":"{\"b\":1}"}`: `{"b":1}`, `{"name":"a","args":{"b":1}}`: `{"b":1}`, `{"args":{}}`: "", `{"name":null}`: "",

@@ -52,7 +52,6 @@ func (o Object) text(path, text string) {
 	}
 }
 
-// setPath sets the member at a dotted path.
 func (o Object) setPath(path string, v any) {
 	name, rest, isNested := strings.Cut(path, ".")
 	if !isNested {

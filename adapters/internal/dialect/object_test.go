@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Halves of surrogate pairs are replaced, wherever a client wrote them; all else goes as it came.
+// Unpaired surrogates are replaced wherever a client wrote them; everything else is unchanged.
 func TestHalvesOfPairs(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"b":"\ud83d\ude00","a":1.0}`: `{"b":"\ud83d\ude00","a":1.0}`,

@@ -200,7 +200,7 @@ func (s *ollamaReader) Event(data []byte) error {
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
-		c.nameEnd()
+		c.markErrorStop()
 		x.Usage = ollamaUsage.read(gjson.ParseBytes(data))
 	}
 	return s.mistyped

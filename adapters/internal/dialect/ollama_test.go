@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Ids of calls differ between answers of one moment: clients drop what they have already.
+// Call ids differ even between simultaneous answers, because clients drop calls with a known id.
 func TestOllamaCallsHaveIDsOfTheirOwn(t *testing.T) {
 	ids := map[string]bool{}
 	for range 2 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What is kept of an answer goes into the client's in its own order, and what is no object is left out.
+// Unknown members of an answer are merged into the client's answer in their own order; values that are not objects are left out.
 func TestWithUnknown(t *testing.T) {
 	own := Object{"usage": Object{"known": 1, "zero": 0}, "list": []any{Object{"b": 2}}}
 	for raw, want := range map[string]string{

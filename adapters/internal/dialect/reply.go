@@ -56,7 +56,6 @@ type Call struct {
 	Betas []string
 }
 
-// omit adds name to NotSent if isAsked.
 func (c *Call) omit(isAsked bool, name string) {
 	if isAsked {
 		c.NotSent = append(c.NotSent, name)
@@ -157,9 +156,9 @@ var stopWords = []string{
 	"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded",
 }
 
-// nameEnd marks an answer with an unknown stop reason as ended by an error, because such reasons mostly are
+// markErrorStop marks an answer with an unknown stop reason as ended by an error, because such reasons mostly are
 // errors: error, abort, cancelled, repetition, insufficient_system_resource.
-func (c *replyChoice) nameEnd() {
+func (c *replyChoice) markErrorStop() {
 	if !slices.Contains(stopWords, strings.ToLower(c.stop)) {
 		c.word = stopError(c.stop)
 	}

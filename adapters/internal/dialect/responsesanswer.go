@@ -53,7 +53,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 		r["stepfall"] = o.Step
 	}
 	choice := o.Choices[0]
-	x := extraOf(choice)
+	x := extraOrEmpty(choice)
 	if reason := cutReason(choice); reason != "" {
 		r["status"], r["incomplete_details"] = "incomplete", incompleteDetails{reason}
 	}
@@ -73,7 +73,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 }
 
 func cutReason(choice *llms.ContentChoice) string {
-	refusal := extraOf(choice).Refusal
+	refusal := extraOrEmpty(choice).Refusal
 	switch kind := stopKindOf(choice); {
 	case kind == stopLength:
 		return "max_output_tokens"

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What a tool returned reaches models of every API, whatever form an image has.
+// Tool results reach models of every API, in whatever form their images are.
 func TestResultsWithImages(t *testing.T) {
 	for d, client := range dialect.Clients {
 		for form, image := range map[string]llms.ContentPart{
@@ -38,8 +38,8 @@ func TestResultsWithImages(t *testing.T) {
 	}
 }
 
-// A call of a tool of OpenAI's own that the client runs, and its output, are a call and a result
-// to models of other APIs, whatever the tool is.
+// A call of one of OpenAI's tools that the client runs, and its output, become a call and a result for models of other
+// APIs, for every such tool.
 func TestOwnToolsElsewhere(t *testing.T) {
 	for name, tt := range map[string]struct{ call, output, wantName, wantInput, wantResult string }{
 		"custom":      {`"type":"custom_tool_call","name":"apply","input":"a"`, `"type":"custom_tool_call_output","output":"done"`, "apply", `{"input":"a"}`, "done"},
@@ -81,7 +81,7 @@ func TestOwnToolsElsewhere(t *testing.T) {
 	}
 }
 
-// A screenshot is an image to models of every API.
+// A screenshot becomes an image for models of every API.
 func TestScreenshotsElsewhere(t *testing.T) {
 	request := readResponses(t, `{"role":"user","content":"look"},{"type":"computer_call","call_id":"c1","action":{"type":"screenshot"}},
 		{"type":"computer_call_output","call_id":"c1","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,UE5H"}}`)
@@ -92,8 +92,8 @@ func TestScreenshotsElsewhere(t *testing.T) {
 	}
 }
 
-// What OpenAI ran in a container of its own, with what came of it, is no call that another model's
-// client has still to make.
+// A command that OpenAI ran in its own container, with its output, does not become a call that another model's client
+// would have to run.
 func TestHostedShellsElsewhere(t *testing.T) {
 	reply := dialect.Reply{Emit: func(*middleware.Delta) {}}
 	if err := dialect.Clients[middleware.DialectResponses].Reader(&reply).Whole([]byte(`{"id":"r","status":"completed","output":[{"type":"shell_call","id":"sh_1","call_id":"c1","environment":{"type":"container_reference"},"action":{"commands":["ls"]}},
@@ -140,7 +140,7 @@ func writeFor(t *testing.T, d middleware.Dialect, messages []llms.MessageContent
 	return string(body)
 }
 
-// Where a result has no room for files, a text before them says whose they are.
+// If a result cannot contain files, a text before them names their call.
 func TestFilesSayWhoseTheyAre(t *testing.T) {
 	result := func(id string, parts ...llms.ContentPart) llms.ContentPart {
 		return middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: id}, Parts: parts}
@@ -162,7 +162,7 @@ func TestFilesSayWhoseTheyAre(t *testing.T) {
 	}
 }
 
-// Several texts of a result or a user stay apart for models of every API: "12" and "34" are no 1234.
+// Several texts of a result or a message remain separate for models of every API: "12" and "34" do not become 1234.
 func TestTextsStayApart(t *testing.T) {
 	for name, api := range map[string]struct {
 		dialect.API
@@ -194,7 +194,7 @@ func TestTextsStayApart(t *testing.T) {
 	}
 }
 
-// A part that cannot be sent is refused, also within a result and after members of a part.
+// A part that cannot be sent is rejected, even within a result and after members of a part.
 func TestResultWithUnsendablePart(t *testing.T) {
 	for _, part := range []llms.ContentPart{llms.ToolCall{ID: "c2", FunctionCall: &llms.FunctionCall{Name: "look"}}, middleware.NamePart{Name: "Ada"}} {
 		members := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: []byte(`{"members_of_part":{"novel":1}}`)}

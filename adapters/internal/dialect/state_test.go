@@ -16,8 +16,8 @@ var (
 	others = dialect.Origin("api.example", "n")
 )
 
-// What a model signed comes back from a client as it was, with whose it is, whatever
-// client had it; a text that only looks tagged is no model's.
+// Signed state returns from a client unchanged and with its origin, through any client. A text that only resembles a
+// tagged one matches no model.
 func TestSealAndOpen(t *testing.T) {
 	for _, object := range []string{
 		`{"type":"thinking","thinking":"hm","signature":"sig"}`, `{"type":"redacted_thinking","data":"x","novel":{"deep":1.0}}`,
@@ -51,7 +51,7 @@ func TestSealAndOpen(t *testing.T) {
 	}
 }
 
-// Only what begins as a tag is one.
+// Only a text that begins with a tag is tagged.
 func TestTextsWithoutATag(t *testing.T) {
 	for _, text := range []string{"", "sig", "stepfall_call_1", "stepfall", "EqQBstepfall1aaaaaaaaaaaaosig"} {
 		if origin, rest, part := dialect.Untag(text); origin != dialect.Unknown || rest != text || part != nil {
@@ -60,8 +60,8 @@ func TestTextsWithoutATag(t *testing.T) {
 	}
 }
 
-// A model is given its own state and no other's; of a part with text the text remains,
-// and the caller's messages are as they were.
+// A model gets its own state and no other's. Of a part with text the text remains, and the caller's messages are not
+// modified.
 func TestOwn(t *testing.T) {
 	raw := func(model, text string) llms.ContentPart {
 		return middleware.RawPart{TextContent: llms.TextContent{Text: text}, Dialect: middleware.DialectChat, Model: model, Raw: json.RawMessage(`{}`)}
@@ -83,7 +83,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// What a text cites is named where only the text remains.
+// Lost citations are named if only the text remains.
 func TestOwnNamesCitations(t *testing.T) {
 	cited := middleware.RawPart{TextContent: llms.TextContent{Text: "so"}, Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type":"text","text":"so","citations":[{"cited_text":"said"}]}`)}
 	own, lost := dialect.Own([]llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{cited}}}, middleware.DialectChat)
@@ -92,8 +92,8 @@ func TestOwnNamesCitations(t *testing.T) {
 	}
 }
 
-// A conversation that a model made short is for that model alone; the work of a vendor's own
-// tools may be left out.
+// A conversation that a model compacted is only for that model. Parts of a vendor's own tools can be
+// left out.
 func TestForeign(t *testing.T) {
 	item := func(kind, model string) []llms.MessageContent {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectResponses, Model: model, Raw: json.RawMessage(`{"type":"` + kind + `"}`)}}}}

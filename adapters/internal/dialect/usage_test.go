@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Uses of tools that a server ran are counted where it bills them.
+// Uses of hosted tools are counted if the server bills them.
 func TestHostedCallsAreCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		read  func(*Reply) Reader
@@ -33,7 +33,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 	}
 }
 
-// What was used to compact a context is counted beside the rest of a call.
+// The usage of compacting a context is added to the other usage of a call.
 func TestCompactionIsCounted(t *testing.T) {
 	const usage = `{"input_tokens":2000,"output_tokens":100,"iterations":[{"type":"compaction","input_tokens":60000,"cache_read_input_tokens":5,"output_tokens":3500},{"type":"message","input_tokens":2000,"output_tokens":100},{"type":0,"output_tokens":1}]}`
 	want := sdk.Usage{InputTokens: 62_000, CachedInputTokens: 5, OutputTokens: 3600}
@@ -42,7 +42,7 @@ func TestCompactionIsCounted(t *testing.T) {
 	}
 }
 
-// Reasoning above the output is no part of it: it was billed beside.
+// Reasoning that exceeds the output is not part of it, but was billed separately.
 func TestReasoningBesideTheOutput(t *testing.T) {
 	for usage, want := range map[string]sdk.Usage{
 		`{"prompt_tokens":1,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":900}}`:                   {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
@@ -56,7 +56,7 @@ func TestReasoningBesideTheOutput(t *testing.T) {
 	}
 }
 
-// What the beginning of a stream of Messages says of its output is no report of the answer.
+// The output count at the beginning of a stream of Messages is not the final one.
 func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1,"inference_geo":"us"}}}`
 	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`: 9} {
@@ -76,7 +76,7 @@ func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 	}
 }
 
-// The counts of a stream are totals: one that falls leaves something out.
+// The counts of a stream are totals: a smaller count is incomplete.
 func TestCountsThatFall(t *testing.T) {
 	for name, c := range map[string]struct {
 		client Client
@@ -107,7 +107,7 @@ func TestCountsThatFall(t *testing.T) {
 	}
 }
 
-// Tokens of audio are told from those of text.
+// Audio tokens are counted separately from text tokens.
 func TestAudioIsCounted(t *testing.T) {
 	for answer, client := range map[string]Client{
 		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":9,"prompt_tokens_details":{"audio_tokens":40}}}`:                                                                     chat{},
@@ -129,7 +129,7 @@ func TestEmbeddingsWithATotalAlone(t *testing.T) {
 	}
 }
 
-// What was said of the usage before the answer went on is no report of it.
+// Usage that was reported before the rest of the answer is not the final one.
 func TestUsageBeforeTheRestOfAnAnswer(t *testing.T) {
 	const chatText, chatEnd = `{"choices":[{"index":0,"delta":{"content":"more"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 	const chatFirst, chatLast = `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":60,"completion_tokens":1}}`, `{"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":9}}`

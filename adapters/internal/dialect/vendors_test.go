@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each row of the table sets fields that there are, and says where that is from.
+// Each row of the table sets existing fields and states its source.
 func TestVendorTable(t *testing.T) {
 	fresh := json.NewDecoder(bytes.NewReader(vendorTable))
 	fresh.DisallowUnknownFields()

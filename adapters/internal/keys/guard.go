@@ -15,19 +15,19 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// headerTenant is where a gateway without keys of its own reads the tenant.
+// headerTenant is the header from which a gateway without its own keys reads the tenant.
 const headerTenant = "X-Stepfall-Tenant"
 
 const (
-	// fresh is how long a key from the store is used.
+	// fresh is how long a key that was read from the store is used.
 	fresh = 500 * time.Millisecond
-	// grace is how long while the store is unavailable.
+	// grace is how long it is used while the store is unavailable.
 	grace = time.Minute
-	// maxKnown bounds the number of known digests.
+	// maxKnown limits the number of remembered digests.
 	maxKnown = 100_000
 )
 
-// Guard lets holders of keys in. It is safe for concurrent use.
+// Guard admits requests with a valid key. It is safe for concurrent use.
 type Guard struct {
 	s      store.Store
 	leased *store.LeasedAccounts
@@ -37,13 +37,13 @@ type Guard struct {
 	known map[[32]byte]knownKey
 }
 
-// knownKey is a key as read from the store; nil if it has none with the digest.
+// knownKey is a key as read from the store; key is nil if the store has none with the digest.
 type knownKey struct {
 	key *store.Key
 	at  time.Time
 }
 
-// NewGuard returns a guard over the keys of a store, whose limits are taken from the accounts.
+// NewGuard returns a guard for the keys of a store. Their limits are enforced by the accounts of leased.
 func NewGuard(s store.Store, leased *store.LeasedAccounts) *Guard {
 	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]knownKey{}}
 }
@@ -75,7 +75,7 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 	return k.key, nil
 }
 
-// RefuseFunc answers a request that has no way to the gateway, as [gateway.Gateway.Refuse].
+// RefuseFunc answers a request that is not admitted, like [gateway.Gateway.Refuse].
 type RefuseFunc func(http.ResponseWriter, *http.Request, gateway.Client, *gateway.Refusal)
 
 func (g *Guard) remember(digest [32]byte, k knownKey) {
@@ -87,10 +87,9 @@ func (g *Guard) remember(digest [32]byte, k knownKey) {
 	g.known[digest] = k
 }
 
-// Wrap returns a handler that lets requests with a valid key through to next, which sees
-// the key's tenant in the header X-Stepfall-Tenant, whatever the client sent there. Only
-// GET /healthz, /livez and /readyz and a browser's OPTIONS need no key. Other requests are
-// answered by refuse.
+// Wrap returns a handler that passes requests with a valid key on to next, with the key's tenant in the
+// header X-Stepfall-Tenant, whatever the client sent there. Only GET /healthz, /livez and /readyz and a
+// browser's OPTIONS need no key. Other requests are answered by refuse.
 func (g *Guard) Wrap(next http.Handler, refuse RefuseFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if needsNoKey(r) {
@@ -134,7 +133,7 @@ func needsNoKey(r *http.Request) bool {
 	return r.Method == http.MethodOptions || r.Method == http.MethodGet && slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path)
 }
 
-// admit charges a request to the key's limits. The returned function settles what it used.
+// admit charges a request to the key's limits. The returned function settles the actual usage.
 func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle func(*middleware.Report), why *gateway.Refusal) {
 	limits := chargesOf(key, length)
 	if len(limits) == 0 {
@@ -148,7 +147,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 	if full, refused := errors.AsType[*store.RefusedError](err); refused {
 		for _, l := range limits {
 			if l.Account == full.Account {
-				// The minute may have ended, or clocks differ.
+				// The minute may have ended already, or clocks may differ.
 				wait := max(time.Second, full.Until.Sub(g.now()))
 				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
 					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
@@ -163,7 +162,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 		for i, l := range limits {
 			spent[i] = l.used(report.Usage())
 		}
-		// What cannot be settled now is settled later.
+		// Charges that cannot be settled now are settled later.
 		_ = held.Settle(context.WithoutCancel(ctx), spent...)
 	}, nil
 }
@@ -174,7 +173,7 @@ type limit struct {
 	used func(sdk.Usage) int64
 }
 
-// Until it ends, a request counts as the tokens of its body and of a typical answer.
+// While it is running, a request counts as the tokens of its body and of a typical answer.
 const bytesPerToken, answerTokens = 4, 500
 
 func chargesOf(key *store.Key, length int64) []limit {

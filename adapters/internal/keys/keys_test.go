@@ -25,10 +25,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// ahead is how far the guards' clock is ahead, so that nobody waits for it.
+// ahead is how far the guards' clock is ahead, which saves waiting.
 var ahead atomic.Int64
 
-// replica is a guard before a gateway that says who asks.
+// replica is a guard in front of a gateway that reports the caller.
 func replica(t *testing.T, path string, next http.HandlerFunc) (*sqlite.Store, *Guard, *httptest.Server) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path)
@@ -147,14 +147,14 @@ func TestLimitsHoldInAllReplicas(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// What one replica has leased and not used, the other is refused: never more than the
-	// limit, of each minute.
+	// Requests that one replica has leased but not used are rejected by the other: together they never exceed the
+	// limit of a minute.
 	if minutes := time.Now().Unix()/60 - minute + 1; granted.Load() > 20*minutes || granted.Load() < 12 || refused.Load() != 60-granted.Load() {
 		t.Errorf("%d granted, %d refused, of 20 a minute", granted.Load(), refused.Load())
 	}
 }
 
-// A limit of tokens holds for requests that come at once, too: what is under way counts.
+// A token limit also holds for concurrent requests: requests in flight count.
 func TestTokensUnderWayCount(t *testing.T) {
 	finish := make(chan struct{})
 	s, _, server := replica(t, filepath.Join(t.TempDir(), "s.db"), func(http.ResponseWriter, *http.Request) { <-finish })
@@ -264,7 +264,7 @@ func TestAKeySeesItsOwnSpending(t *testing.T) {
 	}
 }
 
-// What the guard refuses is observed by the gateway behind it, with the key's name.
+// Requests that the guard rejects are observed by the gateway behind it, with the key's name.
 func TestRefusalsAreObserved(t *testing.T) {
 	s, g, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	secret, err := Create(t.Context(), s, &store.Key{ID: "k", Tenant: "blue", RequestsPerMinute: 1})
@@ -288,13 +288,13 @@ func TestRefusalsAreObserved(t *testing.T) {
 			t.Errorf("a refusal in no form of Messages: %s", w.Body)
 		}
 	}
-	// A minute may end between two of them.
+	// A minute may end between the two requests.
 	if seen["unknown_key "] != 1 || seen["rate_limit k"] < 1 || len(seen) != 2 {
 		t.Errorf("observed %v", seen)
 	}
 }
 
-// A refusal has an id that its caller can name, and how a client spells "Bearer" is its own affair.
+// A refusal has a request id for the client. The scheme "Bearer" is matched case-insensitively.
 func TestARefusalHasAnID(t *testing.T) {
 	s, _, server := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	secret, err := Create(t.Context(), s, &store.Key{ID: "k", Tenant: "blue", RequestsPerMinute: 1})
@@ -335,7 +335,7 @@ func TestARefusalHasAnID(t *testing.T) {
 	}
 }
 
-// Names go into logs, tables and databases, which take text only.
+// Names are written to logs, tables and databases, which only accept text.
 func TestAKeysNamesAreText(t *testing.T) {
 	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	for _, k := range []*store.Key{{ID: "a\nb", Tenant: "t"}, {ID: "a\x1b[31m", Tenant: "t"}, {ID: "a\xff", Tenant: "t"}, {Tenant: "t\x00"}, {Tenant: "t", Note: "for\r"}} {
@@ -348,7 +348,7 @@ func TestAKeysNamesAreText(t *testing.T) {
 	}
 }
 
-// A cap that no account can count to holds nobody up: it used to make every call fail.
+// A cap too large for an account does not block calls: it used to make every call fail.
 func TestACapBeyondMoneyIsNone(t *testing.T) {
 	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
@@ -364,8 +364,8 @@ func TestACapBeyondMoneyIsNone(t *testing.T) {
 	}
 }
 
-// A store file that is moved away while it is open is as one that hangs: keys are refused for
-// now, the gateway is not ready, one line of log says so, and all is well when it is back.
+// A store file that is moved away while it is open is treated like a store that hangs: keys are rejected for now, the
+// gateway is not ready, that is logged once, and everything works again when the file is back.
 func TestAStoreFileThatIsMovedAway(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	engine, err := sqlite.Open(t.Context(), path)

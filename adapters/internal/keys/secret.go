@@ -15,11 +15,11 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// prefix begins every secret, so that scanners for secrets find one that leaked.
+// prefix begins every secret, so that secret scanners recognize a leaked one.
 const prefix = "sf-"
 
-// digest is what the store keeps of a secret. As a secret has 256 random bits, a slow hash
-// would not make it harder to guess.
+// digest is the form in which the store keeps a secret. Because a secret has 256 random bits, a slow hash would not
+// make it harder to guess.
 func digest(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 
 func random(n int) []byte {
@@ -28,8 +28,8 @@ func random(n int) []byte {
 	return b
 }
 
-// Create puts a new key into the store and returns its secret, which is nowhere else.
-// An empty ID is made up.
+// Create adds a new key to the store and returns its secret, which is not stored anywhere. An empty ID is
+// replaced by a random one.
 func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err error) {
 	if err := checkTexts(k); err != nil {
 		return "", err
@@ -61,7 +61,7 @@ func put(ctx context.Context, s store.Keys, k *store.Key, earlierUntil time.Time
 	return secret, s.PutKey(ctx, k, d[:], earlierUntil)
 }
 
-// Rotate gives a key a new secret. The one before ends after the grace.
+// Rotate gives a key a new secret. The previous secret remains valid for the grace period.
 func Rotate(ctx context.Context, s store.Keys, id string, grace time.Duration) (secret string, err error) {
 	k, err := get(ctx, s, id)
 	if err != nil {
@@ -73,7 +73,7 @@ func Rotate(ctx context.Context, s store.Keys, id string, grace time.Duration) (
 	return put(ctx, s, k, time.Now().Add(grace))
 }
 
-// Revoke ends a key.
+// Revoke revokes a key.
 func Revoke(ctx context.Context, s store.Keys, id string) error {
 	_, err := Change(ctx, s, id, func(k *store.Key) {
 		if k.Revoked.IsZero() {
@@ -83,7 +83,7 @@ func Revoke(ctx context.Context, s store.Keys, id string) error {
 	return err
 }
 
-// Change changes a key, but for its secret, and returns it as it is then.
+// Change changes a key, except its secret, and returns the changed key.
 func Change(ctx context.Context, s store.Keys, id string, change func(*store.Key)) (*store.Key, error) {
 	k, err := get(ctx, s, id)
 	if err != nil {

@@ -29,11 +29,11 @@ func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) *g
 		return storeDown("the spending")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": rows}) // or the client has gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": rows}) // an error means that the client has disconnected
 	return nil
 }
 
-// Question reads what sums are asked for: by, since, until, tenant, key, policy, model.
+// Question parses a query for sums: by, since, until, tenant, key, policy, model.
 func Question(q url.Values) (by []store.Dimension, f store.Filter, err error) {
 	known := map[string]bool{"day": true, "tenant": true, "key": true, "policy": true, "model": true}
 	for _, name := range strings.FieldsFunc(q.Get("by"), func(r rune) bool { return r == ',' }) {

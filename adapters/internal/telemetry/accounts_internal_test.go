@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/sqlite"
 )
 
-// Who looks at the accounts once in a while sees them as they are, and not as they were when somebody looked before.
+// Infrequent scrapes see current accounts, and not those of the previous scrape.
 func TestAccountsAfterAPause(t *testing.T) {
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "s.db"))
 	if err != nil {

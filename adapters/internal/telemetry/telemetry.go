@@ -1,6 +1,5 @@
-// Package telemetry is what a service of stepfall's shows its operator: the metrics and spans
-// of package otel at /metrics for Prometheus and by OTLP, with gauges of its store, circuits
-// and queue beside them.
+// Package telemetry exports the metrics and spans of package otel for stepfall's services, at /metrics
+// for Prometheus and by OTLP, together with gauges of the service's store, circuits and queue.
 package telemetry
 
 import (
@@ -33,8 +32,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/otel"
 )
 
-// Telemetry is what a service of stepfall's tells its operator: metrics for
-// Prometheus always; spans, and metrics by OTLP, where the environment asks for them.
+// Telemetry exports a service's metrics to Prometheus, and spans and metrics by OTLP if the environment
+// enables that.
 type Telemetry struct {
 	// Recorder is the sink for the service's traces.
 	*otel.Recorder
@@ -44,10 +43,10 @@ type Telemetry struct {
 	ends       []func(context.Context) error
 }
 
-// Start begins telemetry for a service. The usual variables of OpenTelemetry are
-// read: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER,
-// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_PROPAGATORS, OTEL_SDK_DISABLED and
-// what goes with them. Without an exporter or endpoint nothing leaves the process.
+// Start begins telemetry for a service. It reads the usual variables of OpenTelemetry:
+// OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_SERVICE_NAME,
+// OTEL_RESOURCE_ATTRIBUTES, OTEL_PROPAGATORS, OTEL_SDK_DISABLED and those related to them. Without an exporter
+// or endpoint, nothing is sent.
 func Start(ctx context.Context, service string) (*Telemetry, error) {
 	t := &Telemetry{propagator: autoprop.NewTextMapPropagator()}
 	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName(service)), resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -89,7 +88,7 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 	return t, nil
 }
 
-// isEnabled reports whether the environment asks for a signal to be exported.
+// isEnabled reports whether the environment enables the export of a signal.
 func isEnabled(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -102,16 +101,16 @@ func isEnabled(signal string) bool {
 // Metrics returns the handler of /metrics.
 func (t *Telemetry) Metrics() http.Handler { return t.metrics }
 
-// Handler returns a handler that takes the caller's span from the request's headers, so
-// that the step becomes its child.
+// Handler returns a handler that reads the caller's span from the request's headers, so that the step
+// becomes its child.
 func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(t.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
 	})
 }
 
-// Transport returns a transport that passes the span on to the servers that it asks;
-// next may be nil for the connections that all providers share.
+// Transport returns a transport that propagates the span to the servers that it calls. A nil next means the
+// connection pool that all providers share.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
 		next = pool.Shared()
@@ -130,33 +129,33 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(own)
 }
 
-// Gauges are what is looked at when metrics are collected; nil ones are left out.
+// Gauges are the values that are read when metrics are collected. Nil ones are left out.
 type Gauges struct {
-	// Store has accounts, and may be away; Traces are those that go there.
+	// Store has the accounts, and can be unavailable; Traces is the buffer of the traces written to it.
 	Store  store.Store
 	Traces *store.Buffer
-	// OpenCircuits are the names of deployments that are left alone now.
+	// OpenCircuits returns the names of the deployments whose circuits are open.
 	OpenCircuits func() []string
-	// Plugins is how often plugins were started again.
+	// PluginRestarts returns how often plugins were restarted.
 	PluginRestarts func() int64
 	// Queue counts jobs by their state.
 	Queue func(ctx context.Context) (map[string]int64, error)
 }
 
-// storeTimeout bounds reads from the store, and maxAccounts the number of accounts shown.
+// storeTimeout limits reads from the store, and maxAccounts the number of accounts exported.
 const (
 	storeTimeout = 2 * time.Second
 	maxAccounts  = 100
-	// The accounts are read again in the background after accountsMaxAge or, if reading takes
-	// long, after restFactor times as long.
+	// The accounts are read again in the background after accountsMaxAge, or after restFactor times the duration
+	// of the last read if that is longer.
 	accountsMaxAge = 10 * time.Second
 	restFactor     = 100
 )
 
-// Watch has the gauges collected.
+// Watch registers the gauges.
 func (t *Telemetry) Watch(g Gauges) error {
 	gauge := func(name, unit, what string) metric.Float64ObservableGauge {
-		// The names are right: a fault would show in the tests.
+		// The names are valid: an error would show in the tests.
 		i, _ := t.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 		return i
 	}
@@ -200,15 +199,15 @@ func (t *Telemetry) Watch(g Gauges) error {
 	return describe("the gauges", err)
 }
 
-// largestAccounts are the accounts that hold most, as they were read last.
+// largestAccounts are the largest accounts as of the last read.
 type largestAccounts struct {
 	mu      sync.Mutex
 	list    []store.Balance
-	next    time.Time // when they are read again
+	next    time.Time // time of the next read
 	reading bool
 }
 
-// observe records whether the store can be used, and its largest accounts.
+// observe reports whether the store can be used, and its largest accounts.
 func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
 	if s.Ping(ctx) != nil {
 		o.ObserveFloat64(up, 0)
@@ -222,8 +221,8 @@ func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s stor
 	}
 }
 
-// get returns the accounts. Only the first call waits for the store, and one after a minute without any, since
-// the next may be as late.
+// get returns the accounts. It waits for the store only in the first call, and in a call more than a minute after
+// a read was due, because the next call may be as late. Otherwise the accounts are read in the background.
 func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,8 +246,7 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 	return l.list
 }
 
-// replace sets the list, unless reading it failed, and the time of the next read. The lock
-// is held.
+// replace sets the list, unless reading it failed, and the time of the next read. The lock is held.
 func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err error) {
 	now := time.Now()
 	l.reading, l.next = false, now.Add(max(accountsMaxAge, restFactor*now.Sub(begun)))
@@ -257,7 +255,7 @@ func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err err
 	}
 }
 
-// Close writes what waits to be exported.
+// Close exports pending data and shuts the exporters down.
 func (t *Telemetry) Close(ctx context.Context) error {
 	var faults []error
 	for _, end := range t.ends {
@@ -266,7 +264,7 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// describe says in err what could not be made.
+// describe adds to err what could not be created.
 func describe(what string, err error) error {
 	if err == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Sums of dollars are those of a hand count, and errors are of a known kind or "other".
+// Sums of dollars are exact, and errors are of a known kind or "other".
 func TestSumsWithoutDust(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
@@ -50,7 +50,7 @@ func TestSumsWithoutDust(t *testing.T) {
 	}
 }
 
-// watched returns what /metrics says after some steps of tenants.
+// watched returns the output of /metrics after some steps of tenants.
 func watched(t *testing.T, tenants int) string {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "s.db"))
@@ -141,8 +141,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDashboardAndAlertsNameMetricsThatExist: what an operator is given must not
-// look at nothing.
+// TestDashboardAndAlertsNameMetricsThatExist checks that the dashboards and alerts for operators only refer to
+// existing metrics.
 func TestDashboardAndAlertsNameMetricsThatExist(t *testing.T) {
 	text := watched(t, 1)
 	name := regexp.MustCompile(`\bstepfall_[a-z_]+\b`)
@@ -204,7 +204,7 @@ func TestTheCallersSpanIsTakenInAndPassedOn(t *testing.T) {
 	}
 }
 
-// Calls at the same time use the same connections again: http.DefaultTransport keeps two.
+// Concurrent calls reuse connections: http.DefaultTransport keeps only two.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	const workers, calls = 32, 20
 	var opened atomic.Int64
@@ -236,13 +236,13 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	// A call may open one while another becomes free.
+	// A call may open a connection while another one becomes free.
 	if n := opened.Load(); n > 3*workers {
 		t.Errorf("%d connections for %d calls, %d at a time", n, workers*calls, workers)
 	}
 }
 
-// Quantiles that Prometheus reads from the buckets are within a factor of two of the true ones.
+// Quantiles computed by Prometheus from the buckets are within a factor of two of the true ones.
 func TestQuantilesAreWithinAFactorOfTwo(t *testing.T) {
 	for _, took := range []time.Duration{5 * time.Millisecond, 12 * time.Millisecond, 90 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second} {
 		tel, err := telemetry.Start(t.Context(), "test")
@@ -299,7 +299,7 @@ func TestErrorTypes(t *testing.T) {
 	}
 }
 
-// manyAccounts is a store of so many accounts.
+// manyAccounts is a store with the given number of accounts.
 type manyAccounts struct {
 	store.Store
 	n     int
@@ -317,7 +317,7 @@ func (m *manyAccounts) Balances(_ context.Context, prefix string, _ int) ([]stor
 	return list, nil
 }
 
-// A scrape does not read the accounts of the store, however many there are.
+// A scrape does not read all accounts of the store, however many there are.
 func TestAScrapeDoesNotReadAllAccounts(t *testing.T) {
 	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {

@@ -34,8 +34,8 @@ several confidences predict whether an answer is right? "accuracy" is the share 
 ` + "`make real`" + ` measures this page.
 `
 
-// Log-probabilities of labels foretell which answers are right, after a calibration by
-// the command that users have; and so does agreement among samples.
+// Log-probabilities of labels predict which answers are right, after a calibration with the user's command, and so
+// does agreement between samples.
 func TestConfidence(t *testing.T) {
 	url := serve(t)
 	model, err := provider.New(provider.Options{Model: "smollm2", BaseURL: url, TopLogProbs: 20})
@@ -51,7 +51,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// one is an answer, how sure it looked, and whether it was right.
+// one is an answer, its confidence, and whether it was right.
 type one struct {
 	signals map[string]float64
 	right   bool
@@ -129,7 +129,7 @@ func label(t *testing.T, model llms.Model, r review) one {
 	return one{signals, (p[0] >= p[1]) == r.positive}
 }
 
-// writeTable writes answers as stepfall reads outcomes.
+// writeTable writes answers as an outcome table of stepfall.
 func writeTable(t *testing.T, path string, answers []one) {
 	t.Helper()
 	names := map[string]bool{}
@@ -167,7 +167,7 @@ func writeTable(t *testing.T, path string, answers []one) {
 
 const perQuestion = 5
 
-// samples asks each question several times and takes what was said most often.
+// samples asks each question several times and takes the most frequent answer.
 func samples(t *testing.T, model llms.Model) string {
 	random := rand.New(rand.NewPCG(19, 20))
 	var voted, first []one
@@ -199,7 +199,7 @@ func samples(t *testing.T, model llms.Model) string {
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// number is the last number that a text names.
+// number returns the last number in a text.
 func number(text string) string {
 	all := numbers.FindAllString(text, -1)
 	if len(all) == 0 {

@@ -1,3 +1,3 @@
-// Package real asks a model that is real: SmolLM2-135M-Instruct behind llama.cpp's own
-// server, on loopback. It holds nothing but those tests, which "make real" runs.
+// Package real tests against a real model: SmolLM2-135M-Instruct on llama.cpp's own server, on
+// the loopback interface. It contains only these tests, which "make real" runs.
 package real

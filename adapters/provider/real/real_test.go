@@ -20,7 +20,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// A cascade of two models that are one and the same, so that what it adds is its own.
+// A cascade of two candidates that are the same model, so that any difference comes from the cascade.
 const policy = `
 model "first" {
   provider          = "openai"
@@ -50,7 +50,7 @@ func ask(text string) []llms.MessageContent {
 	return []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, text)}
 }
 
-// What a user does first, with the three clients that a Go program may have.
+// A user's first steps, with the three clients that a Go program can use.
 func TestClients(t *testing.T) {
 	url := serve(t)
 	theirs, err := lc.New(lc.WithModel("smollm2"), lc.WithToken("none"), lc.WithBaseURL(url))
@@ -97,7 +97,7 @@ func TestClients(t *testing.T) {
 				choice := generate(t, c.model, "What is the weather in Paris?", llms.WithMaxTokens(64), llms.WithTemperature(0), llms.WithToolChoice("required"),
 					llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "weather", Description: "The weather of a city.", Parameters: json.RawMessage(
 						`{"type":"object","properties":{"city":{"type":"string","enum":["Paris","Rome"]}},"required":["city"],"additionalProperties":false}`)}}}))
-				// A model this small hardly ever calls a tool, and this server does not make it.
+				// A model this small hardly ever calls a tool, and this server does not force it to.
 				if len(choice.ToolCalls) > 0 && choice.ToolCalls[0].FunctionCall.Name != "weather" || len(choice.ToolCalls) == 0 && choice.Content == "" {
 					t.Errorf("got %+v", choice)
 				}
@@ -135,7 +135,7 @@ func TestClients(t *testing.T) {
 				if !errors.Is(err, context.Canceled) && c.name != "langchaingo" { // which hides it in a text
 					t.Errorf("got %v", err)
 				}
-				// The server has one slot: it answers when it has given up what was aborted.
+				// The server has one slot: it answers only after it has aborted the cancelled call.
 				began := time.Now()
 				generate(t, c.model, "Say hello.", llms.WithMaxTokens(1))
 				t.Logf("the next answer took %v", time.Since(began).Round(time.Millisecond))
@@ -153,8 +153,8 @@ func generate(t *testing.T, m llms.Model, text string, options ...llms.CallOptio
 	defer cancel()
 	resp, err := m.GenerateContent(ctx, ask(text), options...)
 	if errors.Is(err, io.EOF) {
-		// This server closes kept connections without saying so; no client repeats a request
-		// that may have been taken, a cascade does.
+		// This server closes idle connections without notice. Clients do not repeat a request that may have been
+		// accepted; a cascade does.
 		t.Logf("again after %v", err)
 		resp, err = m.GenerateContent(ctx, ask(text), options...)
 	}

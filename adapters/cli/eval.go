@@ -177,7 +177,7 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 }
 
 func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*outcome.Table, error) {
-	t, err := openTable(ctx, path, outcome.Options{Prompts: f.prompts, Verified: f.verified, LeftOut: leftOut(warn)})
+	t, err := openTable(ctx, path, outcome.Options{Prompts: f.prompts, Verified: f.verified, LeftOut: warnNotTrace(warn)})
 	if err != nil {
 		return nil, err
 	}

@@ -89,13 +89,13 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 		own.Verified = own.Verified && own.Verdicts == nil
 		return &own
 	}
-	takeForVerdicts(judges, learned, o)
+	treatAsVerdicts(judges, learned, o)
 	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // steps in use were judged
 	return &own
 }
 
-// takeForVerdicts treats the qualities as the judges' verdicts, with their error rates.
-func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rates, o *fit.Options) {
+// treatAsVerdicts treats the qualities as the judges' verdicts, with their error rates.
+func treatAsVerdicts(judges []policies.Verifier, learned map[string]cascade.Rates, o *fit.Options) {
 	for i := range judges {
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
 		rates, known := learned[judges[i].Name]

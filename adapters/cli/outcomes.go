@@ -29,7 +29,7 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 }
 
 func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
-	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: leftOut(f.cmd.ErrOrStderr())})
+	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: warnNotTrace(f.cmd.ErrOrStderr())})
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,8 @@ func warnLabels(warn io.Writer, t *outcome.Table) {
 	}
 }
 
-// leftOut returns a function that warns of a line that is not a trace, such as one cut off by a crash.
-func leftOut(warn io.Writer) func(file string, line int) {
+// warnNotTrace returns a function that warns of a line that is not a trace, such as one cut off by a crash.
+func warnNotTrace(warn io.Writer) func(file string, line int) {
 	return func(file string, line int) {
 		fmt.Fprintf(warn, "%s:%d: left out: not a trace\n", say.Plain(file), line)
 	}

@@ -81,7 +81,7 @@ func listPlugins(ctx context.Context, s Streams, found []host.PluginFile) error 
 	rows := make([]pluginRow, len(found))
 	for n, f := range found {
 		rows[n] = pluginRow{Name: f.Name, Path: f.Path}
-		info, err := ask(ctx, s, f.Path)
+		info, err := fetchInfo(ctx, s, f.Path)
 		if err != nil {
 			rows[n].Error, _, _ = strings.Cut(err.Error(), "\n")
 			continue
@@ -104,8 +104,8 @@ func listPlugins(ctx context.Context, s Streams, found []host.PluginFile) error 
 	})
 }
 
-// ask starts a plugin, fetches its description and stops it.
-func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err error) {
+// fetchInfo starts a plugin, fetches its description and stops it.
+func fetchInfo(ctx context.Context, s Streams, path string) (info *wire.Info, err error) {
 	h, name, err := pluginHost(s, path)
 	if err != nil {
 		return nil, err

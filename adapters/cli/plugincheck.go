@@ -164,7 +164,7 @@ func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 
 func (d *doctor) ask(ctx context.Context, f host.PluginFile) error {
 	begun := time.Now()
-	info, err := ask(ctx, d.s, absolutePath(f.Path))
+	info, err := fetchInfo(ctx, d.s, absolutePath(f.Path))
 	if err != nil {
 		return err
 	}

@@ -206,14 +206,14 @@ func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string,
 			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade(patch), list
 	case "logprob":
 		return "# Judges answers by the log-probabilities of their tokens.\n" +
-			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade(answer), ends(list)
+			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade(answer), extremesByPrice(list)
 	}
 	if judge != "model" {
-		list = ends(list)
+		list = extremesByPrice(list)
 	}
 	models := make([]*policies.Model, len(list))
 	for i, o := range list {
-		models[i] = &policies.Model{Name: o.name, Price: policies.Price{Free: o.free, Output: o.dear()}}
+		models[i] = &policies.Model{Name: o.name, Price: policies.Price{Free: o.free, Output: o.priceRank()}}
 	}
 	block = policies.Judge(models)
 	if judge == "model" {

@@ -12,18 +12,18 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 )
 
-// ends returns the cheapest and the most expensive model. Without a judge there is no evidence whether those in
+// extremesByPrice returns the cheapest and the most expensive model. Without a judge there is no evidence whether those in
 // between are worth their price.
-func ends(list []offer) []offer {
+func extremesByPrice(list []offer) []offer {
 	if len(list) < 3 {
 		return list
 	}
-	cheap := slices.MinFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })
-	return []offer{cheap, slices.MaxFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })}
+	cheap := slices.MinFunc(list, func(a, b offer) int { return cmp.Compare(a.priceRank(), b.priceRank()) })
+	return []offer{cheap, slices.MaxFunc(list, func(a, b offer) int { return cmp.Compare(a.priceRank(), b.priceRank()) })}
 }
 
-// dear returns a sort key for price: free offers first, the others by guessed quality.
-func (o offer) dear() float64 {
+// priceRank returns a sort key for price: free offers first, the others by guessed quality.
+func (o offer) priceRank() float64 {
 	if o.free {
 		return 0
 	}

@@ -92,7 +92,7 @@ func fault(err error) error {
 	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
 	}
-	if isAway(err) {
+	if isUnavailable(err) {
 		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -112,8 +112,8 @@ func isRefused(err error) bool {
 
 func class(err *pgconn.PgError) string { return err.Code[:min(2, len(err.Code))] }
 
-// isAway reports whether an error is about the server or the connection, not the statement.
-func isAway(err error) bool {
+// isUnavailable reports whether an error is about the server or the connection, not the statement.
+func isUnavailable(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connection, resources, operator intervention; lock timeout; PgBouncer's own errors, which have no class;
 		// read-only server.
@@ -145,7 +145,7 @@ func (s *Store) retry(ctx context.Context, do func(ctx context.Context) error) e
 		}
 		switch pg, ok := errors.AsType[*pgconn.PgError](err); {
 		case ok && (pg.Code == "40P01" || pg.Code == "40001"):
-		case isAway(err) && !errors.Is(err, context.DeadlineExceeded):
+		case isUnavailable(err) && !errors.Is(err, context.DeadlineExceeded):
 			// After a restart of the database all connections are dead.
 			s.pool.Reset()
 		default:

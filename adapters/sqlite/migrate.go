@@ -53,8 +53,8 @@ func schema() string {
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
 }
 
-// fromThree migrates tables of version 3, the first that was released, to version 4.
-const fromThree = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
+// migrateFrom3 migrates tables of version 3, the first that was released, to version 4.
+const migrateFrom3 = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
 
 // migrate creates the tables in a new file, or updates those of an earlier program. It returns
 // store.ErrVersion for a file that is too new, or older than version 3.
@@ -95,7 +95,7 @@ func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	}
 	statements := schema() + fmt.Sprintf("; INSERT INTO meta (name, value) VALUES ('oldest_program', %d)", oldestProgram)
 	if version == 3 {
-		statements = fromThree
+		statements = migrateFrom3
 	}
 	_, err := tx.ExecContext(ctx, statements+fmt.Sprintf("; PRAGMA user_version = %d", schemaVersion))
 	return err

@@ -31,7 +31,7 @@ type Store struct {
 	conn         *sql.Conn
 	statements   map[string]*sql.Stmt
 	changes      int64     // count of changes by all processes, as last seen by run
-	forgot       time.Time // when the writer last dropped its page cache
+	cacheDropped time.Time // when the writer last dropped its page cache
 	jobs         chan *job
 	closed       chan struct{} // closed by Close: no further change is accepted
 	ended        chan struct{} // closed by run: no further change is made

@@ -83,8 +83,8 @@ func (s *Store) run() {
 	}
 }
 
-// forgetEvery is how often the page cache is dropped, so that damage to the file is noticed.
-const forgetEvery = 2 * time.Second
+// dropCacheEvery is how often the page cache is dropped, so that damage to the file is noticed.
+const dropCacheEvery = 2 * time.Second
 
 // commit makes changes in one transaction; one that fails is rolled back alone.
 func (s *Store) commit(batch []*job) {
@@ -99,11 +99,11 @@ func (s *Store) transact(batch []*job) error {
 	if err := s.checkFiles(); err != nil {
 		return err
 	}
-	if now := time.Now(); now.Sub(s.forgot) >= forgetEvery {
+	if now := time.Now(); now.Sub(s.cacheDropped) >= dropCacheEvery {
 		if err := s.exec("PRAGMA shrink_memory"); err != nil {
 			return err
 		}
-		s.forgot = now
+		s.cacheDropped = now
 	}
 	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
 		return err

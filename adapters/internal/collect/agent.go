@@ -65,7 +65,7 @@ func (c *collector) runner(ctx context.Context, model int, ledger string) (ask a
 	p := *c.o.Policy
 	if model < len(p.Models) {
 		p.Verifiers, p.Estimators = nil, nil
-		single(&p, model)
+		routeToModel(&p, model)
 	}
 	p.Mode, p.Trace, p.Holdout, p.Shadow = "enforce", policies.Trace{}, nil, nil
 	if c.o.CapUSD > 0 {

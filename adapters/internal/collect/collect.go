@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 			continue
 		}
 		group.Go(func() error {
-			if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
+			if ctx.Err() != nil || c.full.Load() || c.hasGivenUp.Load() {
 				return nil
 			}
 			return c.runTask(calls, asks[model], task, c.name(model))
@@ -173,7 +173,7 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 		return func(ctx context.Context, t *Task) (*answer, error) { return q.ask(ctx, t, name) }, func() {}, nil
 	}
 	p := *c.o.Policy
-	single(&p, model)
+	routeToModel(&p, model)
 	if c.o.CapUSD > 0 {
 		// The models' routers share the ledger that holds the cap.
 		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
@@ -205,17 +205,17 @@ type collector struct {
 	traces *step.JSONLines
 
 	full atomic.Bool // the cap is reached
-	// hopeless reports that calls are paid for but give no outcomes.
-	hopeless atomic.Bool
+	// hasGivenUp reports that calls are paid for but give no outcomes.
+	hasGivenUp atomic.Bool
 
 	mu     sync.Mutex
 	sum    Summary
 	wasted int // consecutive paid calls without an outcome
 }
 
-// single routes every query of a policy to one model. The others stay in: a judge may ask them, and further samples
+// routeToModel routes every query of a policy to one model. The others stay in: a judge may ask them, and further samples
 // and arms share requests with them.
-func single(p *policies.Policy, model int) {
+func routeToModel(p *policies.Policy, model int) {
 	route := policies.Strategy{Kind: "route"}
 	only := policies.Match{Name: runName, Models: []string{p.Models[model].Name}, Strategy: &route}
 	p.Mode, p.Baseline = "enforce", ""
@@ -340,7 +340,7 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 		}
 	})
 	c.reportProgress()
-	if wasted >= maxWasted && !c.hopeless.Swap(true) {
+	if wasted >= maxWasted && !c.hasGivenUp.Swap(true) {
 		return fmt.Errorf("%w; the last: %s: %s", ErrWasted, model, why)
 	}
 	return nil

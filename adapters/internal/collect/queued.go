@@ -119,7 +119,7 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, routers *queue.Router
 		if missing = i < 0; missing {
 			return
 		}
-		single(p, i)
+		routeToModel(p, i)
 		p.Budget.RunUSD = a.CapUSD
 	})
 	if err != nil {

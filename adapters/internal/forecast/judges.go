@@ -88,7 +88,7 @@ func (r *rehearsal) verdictUSD(verifier, model string) float64 {
 
 func (j judges) signal(name string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		recorded := j.r.sold[req.Answer.Model]
+		recorded := j.r.verifierSignals[req.Answer.Model]
 		usd := recorded[name+sdk.SignalCostUSD]
 		if v, known := recorded[name]; known {
 			return verdictOf(v, usd), nil

@@ -48,8 +48,8 @@ type rehearsal struct {
 	mu    sync.Mutex
 	n     int
 	truth map[string]Outcome
-	// sold holds the signals of answers, by model, that only verifiers return.
-	sold map[string]map[string]float64
+	// verifierSignals holds the signals of answers, by model, that only verifiers return.
+	verifierSignals map[string]map[string]float64
 	// rates holds the error rates of verifiers by name; nil for one that is assumed to be always right.
 	rates map[string]*cascade.Rates
 	// agreement models how answers agree; nil if they are not compared. trial is the index of the current trial.
@@ -66,7 +66,7 @@ type place struct {
 }
 
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, seed: o.Seed, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, seed: o.Seed, round: -1, truth: map[string]Outcome{}, verifierSignals: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
 	for i := range p.Models {
 		r.expected[p.Models[i].Name] = p.Models[i].ExpectedOutputTokens
 	}
@@ -268,7 +268,7 @@ func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 	}
 	r.sessions.AddFeatures(q)
 	clear(r.truth)
-	clear(r.sold)
+	clear(r.verifierSignals)
 	req := step.Request{Query: q, Caller: step.CallerFunc(r.call), CostOffsets: r.sessions.Offsets(q.Session)}
 	var route middleware.Route
 	if r.assembly.Route != nil {
@@ -394,12 +394,13 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// freeSignals returns the signals of a model's answer except those that verifiers return, and keeps all in r.sold.
+// freeSignals returns the signals of a model's answer except those that verifiers return, and keeps all in
+// r.verifierSignals.
 func (r *rehearsal) freeSignals(model string, signals map[string]float64) map[string]float64 {
 	left := maps.Clone(signals)
 	for i := range r.policy.Verifiers {
 		if v := &r.policy.Verifiers[i]; !v.Judges() {
-			r.sold[model] = signals
+			r.verifierSignals[model] = signals
 			delete(left, v.Name)
 			delete(left, v.Name+sdk.SignalCostUSD)
 		}

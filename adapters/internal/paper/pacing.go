@@ -94,8 +94,8 @@ type track struct {
 	cost, quality [][]float64 // by point and query
 }
 
-// tracks fits an index to one half and replays its operating points on the other.
-func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) {
+// newTrack fits an index to one half and replays its operating points on the other.
+func newTrack(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) {
 	train, test := t.Split(0.5, seed)
 	p, err := fit.Fit(ctx, train, fit.Options{Seed: seed})
 	if err != nil {
@@ -126,8 +126,8 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 	return &track{test, pacer.Points(), samples[0].Cost, samples[0].Quality}, nil
 }
 
-// right returns the quality at a cost on these queries, interpolated between operating points.
-func (t *track) right(usd float64) float64 {
+// qualityAt returns the quality at a cost on these queries, interpolated between operating points.
+func (t *track) qualityAt(usd float64) float64 {
 	for i := range t.points[1:] {
 		low, high := stat.Mean(t.cost[i], nil), stat.Mean(t.cost[i+1], nil)
 		if usd < low {
@@ -184,8 +184,8 @@ func (t *track) spend(o order, w way, seed uint64) (p losses, err error) {
 				quality += t.quality[i][q] / n
 			}
 			p.off = append(p.off, math.Abs(usd/budget-1))
-			p.lost = append(p.lost, 100*(t.right(budget)-quality))
-			p.lostSpent = append(p.lostSpent, 100*(t.right(usd)-quality))
+			p.lost = append(p.lost, 100*(t.qualityAt(budget)-quality))
+			p.lostSpent = append(p.lostSpent, 100*(t.qualityAt(usd)-quality))
 		}
 	}
 	return p, nil
@@ -208,7 +208,7 @@ func pacing(ctx context.Context, e *Env, p *Page) error {
 }
 
 func (e *Env) pacingTable(ctx context.Context, t *outcome.Table, splits int) (*eval.Table, error) {
-	played, err := overSplits(ctx, splits, func(ctx context.Context, i int) (*track, error) { return tracks(ctx, t, e.Seed+uint64(i)) })
+	played, err := overSplits(ctx, splits, func(ctx context.Context, i int) (*track, error) { return newTrack(ctx, t, e.Seed+uint64(i)) })
 	if err != nil {
 		return nil, err
 	}

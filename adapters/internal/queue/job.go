@@ -51,7 +51,7 @@ func (j *Job) Decode(into any) error {
 
 // Record is data that a job has saved.
 type Record struct {
-	// N is the number in the database. It does not increase with time.
+	// N identifies the record in the database. Numbers are not in the order of time.
 	N int64
 	// Job is the name of the ticket.
 	Job, Worker string

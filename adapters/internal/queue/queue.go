@@ -30,19 +30,19 @@ type Queue struct {
 
 // timing holds intervals and timeouts. Except for the polls they are measured by the database's clock.
 type timing struct {
-	beat   time.Duration // interval of heartbeats of workers and submitters
-	fence  time.Duration // time without the database after which a worker cancels its jobs
-	lost   time.Duration // time without heartbeats after which a worker's jobs are rescued
-	orphan time.Duration // time without heartbeats after which a submitter's jobs are cancelled
-	keep   time.Duration // retention of unused rows and parcels
-	poll   time.Duration // interval at which a submitter polls its jobs
+	beat             time.Duration // interval of heartbeats of workers and submitters
+	fence            time.Duration // time without the database after which a worker cancels its jobs
+	workerTimeout    time.Duration // time without heartbeats after which a worker's jobs are rescued
+	submitterTimeout time.Duration // time without heartbeats after which a submitter's jobs are cancelled
+	keep             time.Duration // retention of unused rows and parcels
+	poll             time.Duration // interval at which a submitter polls its jobs
 	// firstRetry is the delay before the first retry of a failed job; it doubles.
 	firstRetry time.Duration
 }
 
 func defaultTiming() timing {
 	return timing{
-		beat: 2 * time.Second, fence: 12 * time.Second, lost: 20 * time.Second, orphan: time.Minute, keep: 7 * 24 * time.Hour,
+		beat: 2 * time.Second, fence: 12 * time.Second, workerTimeout: 20 * time.Second, submitterTimeout: time.Minute, keep: 7 * 24 * time.Hour,
 		poll: 200 * time.Millisecond, firstRetry: time.Second,
 	}
 }
@@ -96,7 +96,7 @@ func (q *Queue) Counts(ctx context.Context) (map[string]int64, error) {
 }
 
 func (q *Queue) hasWorkers(ctx context.Context) (some bool, err error) {
-	err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", q.t.lost).Scan(&some)
+	err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", q.t.workerTimeout).Scan(&some)
 	return some, err
 }
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { server.Main(m) }
 // hasty is the usual timing, ten times as fast and more.
 func hasty() timing {
 	u := defaultTiming()
-	return timing{u.beat / 20, u.fence / 10, u.lost / 10, u.orphan / 10, u.keep, u.poll / 10, u.firstRetry / 40}
+	return timing{u.beat / 20, u.fence / 10, u.workerTimeout / 10, u.submitterTimeout / 10, u.keep, u.poll / 10, u.firstRetry / 40}
 }
 
 func opened(t testing.TB, url string) *Queue {
@@ -497,7 +497,7 @@ func TestGrace(t *testing.T) {
 	wg.Go(func() {
 		_ = q.Work(ctx, WorkerOptions{Name: "w", Grace: time.Minute, Kinds: map[string]Kind{"k": {Parallel: 1, Do: func(ctx context.Context, j *Job) (Outcome, error) {
 			begin <- true
-			if !pause(ctx, 2*q.t.lost) {
+			if !pause(ctx, 2*q.t.workerTimeout) {
 				return Outcome{}, context.Cause(ctx)
 			}
 			return echo(ctx, j)

@@ -174,7 +174,7 @@ func (w *worker) beat(ctx context.Context) error {
 	}
 	rows, err := w.q.pool.Query(ctx, `UPDATE stepfall_queue.river_job SET attempted_at = now()
 		WHERE id = ANY ($2) AND state = 'running' AND attempted_by[array_upper(attempted_by, 1)] = $3 RETURNING id, `+hasSubmitter,
-		w.q.t.orphan, slices.Collect(maps.Keys(jobs)), w.name)
+		w.q.t.submitterTimeout, slices.Collect(maps.Keys(jobs)), w.name)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (q *Queue) rescue(ctx context.Context) error {
 		finalized_at = CASE WHEN attempt >= max_attempts THEN now() END,
 		scheduled_at = now(),
 		errors = array_append(errors, jsonb_build_object('at', now(), 'attempt', attempt, 'error', 'worker ' || attempted_by[array_upper(attempted_by, 1)] || ' was lost', 'trace', ''))
-		WHERE state = 'running' AND attempted_at < now() - $1::interval`, q.t.lost)
+		WHERE state = 'running' AND attempted_at < now() - $1::interval`, q.t.workerTimeout)
 	if err == nil {
 		_, err = q.pool.Exec(ctx, "UPDATE stepfall_queue.river_job SET state = 'available' WHERE state IN ('retryable', 'scheduled') AND scheduled_at <= now()")
 	}
@@ -254,7 +254,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 
 func (w *worker) do(ctx context.Context, job *river.Job[jobArgs], log hclog.Logger) error {
 	var isWaitedFor bool
-	err := w.q.pool.QueryRow(ctx, "SELECT "+hasSubmitter+" FROM stepfall_queue.river_job WHERE id = $2", w.q.t.orphan, job.ID).Scan(&isWaitedFor)
+	err := w.q.pool.QueryRow(ctx, "SELECT "+hasSubmitter+" FROM stepfall_queue.river_job WHERE id = $2", w.q.t.submitterTimeout, job.ID).Scan(&isWaitedFor)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (s *sums) quality() Quality {
 	var by []string
 	for _, name := range slices.Sorted(maps.Keys(s.judged)) {
 		v := s.judged[name]
-		if !v.measureQuality() {
+		if !v.measuresQuality() {
 			continue
 		}
 		by = append(by, cmp.Or(name, "a verifier"))
@@ -192,9 +192,9 @@ func (s *sums) quality() Quality {
 	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
 }
 
-// measureQuality reports whether the verdicts measure quality: not if the verifier only finds faults or is always
+// measuresQuality reports whether the verdicts measure quality: not if the verifier only finds faults or is always
 // inconclusive.
-func (v *verdicts) measureQuality() bool {
+func (v *verdicts) measuresQuality() bool {
 	return v.passed > 0 || v.failed > 0 && v.inconclusive == 0
 }
 
@@ -203,7 +203,7 @@ func (a *Account) Measures(verifier string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	v := a.judged[verifier]
-	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measureQuality()
+	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measuresQuality()
 }
 
 func (m *mean) quality(by ...string) Quality {

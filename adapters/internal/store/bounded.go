@@ -31,11 +31,11 @@ type deadlineStore struct {
 	Store
 	logger hclog.Logger
 
-	mu      sync.Mutex
-	away    error // why the circuit is open; nil while it is closed
-	told    time.Time
-	closed  bool
-	closing chan struct{}
+	mu         sync.Mutex
+	openErr    error // why the circuit is open; nil while it is closed
+	lastLogged time.Time
+	closed     bool
+	closing    chan struct{}
 }
 
 // runWithin runs an operation of the engine under a deadline. An operation that overruns it continues in the
@@ -88,24 +88,24 @@ func (b *deadlineStore) run(ctx context.Context, limit time.Duration, do func(co
 func (b *deadlineStore) unavailable() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.away
+	return b.openErr
 }
 
 func (b *deadlineStore) openCircuit(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.away != nil || b.closed {
+	if b.openErr != nil || b.closed {
 		return
 	}
-	b.away = why
-	if time.Since(b.told) >= repeatAfter {
-		b.told = time.Now()
+	b.openErr = why
+	if time.Since(b.lastLogged) >= repeatAfter {
+		b.lastLogged = time.Now()
 		b.logger.Error("the store is not asked until it answers again", "error", why)
 	}
 	go b.probe()
 }
 
-// probe retries the engine until it answers, and then closes the circuit.
+// probe retries the engine until it answers, however long one try hangs, and then closes the circuit.
 func (b *deadlineStore) probe() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -113,7 +113,7 @@ func (b *deadlineStore) probe() {
 		cancel()
 		if err == nil || !errors.Is(err, sdk.ErrStoreUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 			b.mu.Lock()
-			b.away = nil
+			b.openErr = nil
 			b.mu.Unlock()
 			b.logger.Debug("the store answers again")
 			return

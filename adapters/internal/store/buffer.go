@@ -39,19 +39,19 @@ type Buffer struct {
 	s Traces
 	o BufferOptions
 
-	mu      sync.Mutex
-	traces  []*waiting
-	bytes   int    // approximate memory of traces
-	batch   int    // batch size; halved after a failed write, then growing back
-	away    bool   // the last write failed
-	told    string // last error passed to Fault, at toldAt
-	toldAt  time.Time
-	dropped int64
-	written int64
-	closed  bool
-	more    chan struct{} // signals that traces are pending
-	hurry   chan struct{} // signals that a batch is full, or that a caller waits for the write
-	ended   chan struct{}
+	mu          sync.Mutex
+	traces      []*waiting
+	bytes       int    // approximate memory of traces
+	batch       int    // batch size; halved after a failed write, then growing back
+	failing     bool   // the last write failed
+	lastFault   string // last error passed to Fault, at lastFaultAt
+	lastFaultAt time.Time
+	dropped     int64
+	written     int64
+	closed      bool
+	more        chan struct{} // signals that traces are pending
+	flushNow    chan struct{} // signals that a batch is full, or that a caller waits for the write
+	ended       chan struct{}
 
 	spool    *spool // nil without a spool folder
 	adopting sync.WaitGroup
@@ -70,7 +70,7 @@ type waiting struct {
 func NewBuffer(s Traces, o BufferOptions) *Buffer {
 	o.Size, o.Batch = cmp.Or(o.Size, 50_000), cmp.Or(o.Batch, 500)
 	o.Wait = cmp.Or(o.Wait, 100*time.Millisecond)
-	b := &Buffer{s: s, o: o, batch: o.Batch, more: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{})}
+	b := &Buffer{s: s, o: o, batch: o.Batch, more: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), ended: make(chan struct{})}
 	if o.Spool != "" {
 		b.spool = &spool{dir: o.Spool, room: cmp.Or(o.SpoolBytes, 1<<30)}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -97,7 +97,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	if full := len(b.traces) >= b.o.Size || len(b.traces) > 0 && b.bytes+one.bytes > mostBytes; b.closed || full {
 		err := errFull
 		if full && !b.closed && b.spool != nil && one.JSON != nil {
-			err = b.spool.setAside(one.Entry)
+			err = b.spool.writeOverflow(one.Entry)
 		}
 		if err != nil {
 			b.dropped++
@@ -109,9 +109,9 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	err := b.keep(one)
 	b.traces, b.bytes = append(b.traces, one), b.bytes+one.bytes
-	wait := b.o.Wait > 0 && one.file == nil && !b.away
+	wait := b.o.Wait > 0 && one.file == nil && !b.failing
 	if wait || len(b.traces) >= b.batch {
-		wake(b.hurry)
+		wake(b.flushNow)
 	}
 	wake(b.more)
 	b.mu.Unlock()
@@ -141,9 +141,9 @@ func (b *Buffer) report(err error) {
 	}
 	b.mu.Lock()
 	dropped, text := b.dropped, err.Error()
-	again := text == b.told && time.Since(b.toldAt) < repeatAfter
+	again := text == b.lastFault && time.Since(b.lastFaultAt) < repeatAfter
 	if !again {
-		b.told, b.toldAt = text, time.Now()
+		b.lastFault, b.lastFaultAt = text, time.Now()
 	}
 	b.mu.Unlock()
 	if !again {
@@ -167,9 +167,9 @@ func wake(c chan struct{}) {
 func (b *Buffer) Settle(ctx context.Context) {
 	b.mu.Lock()
 	var last *waiting
-	if n := len(b.traces); n > 0 && !b.away {
+	if n := len(b.traces); n > 0 && !b.failing {
 		last = b.traces[n-1]
-		wake(b.hurry)
+		wake(b.flushNow)
 	}
 	b.mu.Unlock()
 	if last == nil {
@@ -245,12 +245,12 @@ func (b *Buffer) run() {
 	}
 }
 
-// gather waits for more traces until hurry is signalled or the lull is over.
+// gather waits for more traces until flushNow is signalled or the lull is over.
 func (b *Buffer) gather(lull time.Duration) {
 	timer := time.NewTimer(lull)
 	defer timer.Stop()
 	select {
-	case <-b.hurry:
+	case <-b.flushNow:
 		time.Sleep(minGather)
 	case <-timer.C:
 	}
@@ -261,7 +261,7 @@ func (b *Buffer) wakeIfPending() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.traces) >= b.batch {
-		wake(b.hurry)
+		wake(b.flushNow)
 	}
 	if len(b.traces) > 0 && !b.closed {
 		wake(b.more)
@@ -296,7 +296,7 @@ func (b *Buffer) flush() int {
 		return n
 	}
 	b.mu.Lock()
-	b.away, b.batch = true, max(1, n/2)
+	b.failing, b.batch = true, max(1, n/2)
 	b.mu.Unlock()
 	b.report(err)
 	time.Sleep(pause)
@@ -333,7 +333,7 @@ func (b *Buffer) drop(lost, written int) {
 func (b *Buffer) settle(batch []*waiting) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.away, b.batch = false, min(b.batch+b.batch/8+1, b.o.Batch)
+	b.failing, b.batch = false, min(b.batch+b.batch/8+1, b.o.Batch)
 	if b.spool != nil {
 		err = b.spool.release()
 	}
@@ -379,7 +379,7 @@ func (b *Buffer) Close() error {
 	b.closed = true
 	if !again {
 		close(b.more)
-		wake(b.hurry)
+		wake(b.flushNow)
 	}
 	b.mu.Unlock()
 	if again {

@@ -12,12 +12,11 @@ type leasedAccount struct {
 	cap    int64
 	period time.Duration
 	leases []*lease
-	// asking is closed when the request to the store about the leases that is in flight has returned; nil without
-	// one.
-	asking chan struct{}
-	// No lease is requested before tight, since little is left; no mark is raised before failed, since the store did
-	// not answer.
-	tight, failed time.Time
+	// inFlight is closed when the current request to the store about the leases has returned; nil without one.
+	inFlight chan struct{}
+	// No lease is requested before noLeaseBefore, since little is left; no mark is raised before noRaiseBefore, since
+	// the store did not answer.
+	noLeaseBefore, noRaiseBefore time.Time
 	// overrun is the time of the last spend beyond reservation and leases. A lease that was requested before it may
 	// have been granted without it.
 	overrun time.Time
@@ -62,7 +61,7 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 				l.until = now // it was granted under a higher cap
 			}
 		}
-		a.cap, a.period, a.tight = c.Cap, c.Period, time.Time{}
+		a.cap, a.period, a.noLeaseBefore = c.Cap, c.Period, time.Time{}
 	}
 	if since := now.Sub(a.second); since >= time.Second {
 		a.rate = a.count
@@ -119,6 +118,6 @@ func (a *leasedAccount) headroom(l *lease) int64 { return min(a.leaseSize(), l.a
 
 // finish wakes the goroutines that wait for the store. a.mu is held.
 func (a *leasedAccount) finish(done chan struct{}) {
-	a.asking = nil
+	a.inFlight = nil
 	close(done)
 }

@@ -45,13 +45,13 @@ type LeasedAccounts struct {
 	s Accounts
 	o LeaseOptions
 
-	mu       sync.Mutex
-	accounts map[string]*leasedAccount
-	owed     []settlement        // settlements to retry
-	slots    map[int64]time.Time // reservations of slots, with the time of the last extension
-	closed   chan struct{}
-	ended    sync.WaitGroup
-	once     sync.Once
+	mu        sync.Mutex
+	accounts  map[string]*leasedAccount
+	unsettled []settlement        // settlements to retry
+	slots     map[int64]time.Time // reservations of slots, with the time of the last extension
+	closed    chan struct{}
+	ended     sync.WaitGroup
+	once      sync.Once
 }
 
 type settlement struct {
@@ -62,9 +62,9 @@ type settlement struct {
 }
 
 const (
-	// maxOwed bounds the settlements that wait for a retry. Beyond it the reservation stands, and in the end counts
+	// maxUnsettled bounds the settlements that wait for a retry. Beyond it the reservation stands, and in the end counts
 	// as spent.
-	maxOwed = 100_000
+	maxUnsettled = 100_000
 	// hotAt is how many charges in a second make an account hot.
 	hotAt = 4
 )
@@ -143,8 +143,8 @@ func (t *LeasedAccounts) settle(ctx context.Context, id int64, spent map[string]
 	err := t.s.Settle(context.WithoutCancel(ctx), id, spent)
 	if err != nil {
 		t.mu.Lock()
-		if len(t.owed) < maxOwed {
-			t.owed = append(t.owed, settlement{id: id, spent: spent})
+		if len(t.unsettled) < maxUnsettled {
+			t.unsettled = append(t.unsettled, settlement{id: id, spent: spent})
 		}
 		t.mu.Unlock()
 	}
@@ -203,7 +203,7 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 		if a.room(now) >= c.Amount {
 			break
 		}
-		answered := a.asking
+		answered := a.inFlight
 		if answered == nil {
 			answered = t.refill(a, c, now)
 		}
@@ -232,7 +232,7 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 		}
 	}
 	// Prefetch before the lease is used up.
-	if a.hot() && a.asking == nil && a.room(now) < a.leaseSize()/(2*LeaseShare) {
+	if a.hot() && a.inFlight == nil && a.room(now) < a.leaseSize()/(2*LeaseShare) {
 		t.refill(a, c, now)
 	}
 	return shares, left
@@ -242,21 +242,21 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 // that is done; it is nil where neither is possible. a.mu is held.
 func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan struct{} {
 	for _, l := range a.leases {
-		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.failed) {
+		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.noRaiseBefore) {
 			mark := min(l.amount, l.inUse()+max(c.Amount, a.headroom(l)))
-			a.asking = make(chan struct{})
-			go t.raise(a, l, mark, l.spent, a.asking)
-			return a.asking
+			a.inFlight = make(chan struct{})
+			go t.raise(a, l, mark, l.spent, a.inFlight)
+			return a.inFlight
 		}
 	}
-	if !a.hot() || now.Before(a.tight) {
+	if !a.hot() || now.Before(a.noLeaseBefore) {
 		return nil
 	}
 	one := *c
 	one.Amount = max(a.leaseSize(), c.Amount)
-	a.asking = make(chan struct{})
-	go t.lease(a, one, max(1, c.Amount), a.asking)
-	return a.asking
+	a.inFlight = make(chan struct{})
+	go t.lease(a, one, max(1, c.Amount), a.inFlight)
+	return a.inFlight
 }
 
 const (
@@ -272,7 +272,7 @@ func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark, settled int64, 
 	defer a.finish(done)
 	switch now := time.Now(); {
 	case err != nil:
-		a.failed = now.Add(retryAfter)
+		a.noRaiseBefore = now.Add(retryAfter)
 	case len(ended) > 0:
 		l.until = now
 	default:
@@ -290,14 +290,14 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	if err != nil {
 		// Little is left, or the store is unavailable: the next charges are reserved in the store, and refused, one
 		// by one.
-		a.tight = now.Add(retryAfter)
+		a.noLeaseBefore = now.Add(retryAfter)
 		if !errors.Is(err, sdk.ErrBudgetExhausted) {
 			go func() { _ = t.settle(context.Background(), l.id, nil) }() // an unsettled reservation expires
 		}
 		return
 	}
 	if amount < a.leaseSize()/8 {
-		a.tight = now.Add(tightPause)
+		a.noLeaseBefore = now.Add(tightPause)
 	}
 	for _, old := range a.leases {
 		if now.Sub(old.made) >= t.o.Idle {

@@ -18,7 +18,7 @@ func (t *LeasedAccounts) maintain() {
 			return
 		case now := <-ticker.C:
 			t.collect(now, false)
-			_ = t.settleOwed(context.Background()) // retried at the next tick
+			_ = t.retrySettlements(context.Background()) // retried at the next tick
 			t.report(now, 5*every)
 		}
 	}
@@ -34,10 +34,10 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 			if l.held != 0 || !all && t.keeps(a, l, now) {
 				return false
 			}
-			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}, Charge{Account: l.account, Amount: l.uncertain, Period: a.period}})
+			t.unsettled = append(t.unsettled, settlement{l.id, map[string]int64{l.account: l.spent}, Charge{Account: l.account, Amount: l.uncertain, Period: a.period}})
 			return true
 		})
-		if len(a.leases) == 0 && a.asking == nil && now.Sub(a.used) >= 5*t.o.Idle {
+		if len(a.leases) == 0 && a.inFlight == nil && now.Sub(a.used) >= 5*t.o.Idle {
 			delete(t.accounts, name)
 		}
 		a.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *LeasedAccounts) keeps(a *leasedAccount, l *lease, now time.Time) bool {
 	idle := now.Sub(a.used) >= t.o.Idle
 	over := !l.until.IsZero() && !now.Before(l.until)
 	last := l == a.leases[len(a.leases)-1]
-	return a.asking != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle)
+	return a.inFlight != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle)
 }
 
 // report extends the leases and slots that are due, lowers marks to what is in use, and tells the store how much of
@@ -63,7 +63,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 		t.renew(name, a, now)
 		before := len(states)
 		for _, l := range a.leases {
-			if a.asking != nil {
+			if a.inFlight != nil {
 				break
 			}
 			mark := l.inUse()
@@ -76,7 +76,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			}
 		}
 		if len(states) > before {
-			a.asking = done
+			a.inFlight = done
 			asked = append(asked, a)
 		}
 		a.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 				l.until = now
 			}
 		}
-		a.asking = nil
+		a.inFlight = nil
 		a.mu.Unlock()
 	}
 	close(done)
@@ -109,11 +109,11 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 // renew replaces a lease that stays in use, because the store sees the spend of a lease only when it is returned.
 // a.mu is held.
 func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
-	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
+	if n := len(a.leases); n == 0 || a.inFlight != nil || !a.hot() || now.Before(a.noLeaseBefore) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
 		return
 	}
-	a.asking = make(chan struct{})
-	go t.lease(a, Charge{Account: name, Amount: a.leaseSize(), Cap: a.cap, Period: a.period}, max(1, a.mean), a.asking)
+	a.inFlight = make(chan struct{})
+	go t.lease(a, Charge{Account: name, Amount: a.leaseSize(), Cap: a.cap, Period: a.period}, max(1, a.mean), a.inFlight)
 }
 
 func (t *LeasedAccounts) list() map[string]*leasedAccount {
@@ -122,11 +122,11 @@ func (t *LeasedAccounts) list() map[string]*leasedAccount {
 	return maps.Clone(t.accounts)
 }
 
-// settleOwed retries the pending settlements, up to the first error.
-func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
+// retrySettlements retries the pending settlements, up to the first error.
+func (t *LeasedAccounts) retrySettlements(ctx context.Context) error {
 	t.mu.Lock()
-	owed := t.owed
-	t.owed = nil
+	owed := t.unsettled
+	t.unsettled = nil
 	t.mu.Unlock()
 	for i := range owed {
 		o := &owed[i]
@@ -140,7 +140,7 @@ func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 		}
 		if err != nil {
 			t.mu.Lock()
-			t.owed = append(t.owed, owed[i:]...)
+			t.unsettled = append(t.unsettled, owed[i:]...)
 			t.mu.Unlock()
 			return err
 		}
@@ -157,14 +157,14 @@ func (t *LeasedAccounts) Close() error {
 		t.ended.Wait()
 		for _, a := range t.list() {
 			a.mu.Lock()
-			asking := a.asking
+			asking := a.inFlight
 			a.mu.Unlock()
 			if asking != nil {
 				<-asking
 			}
 		}
 		t.collect(time.Now(), true)
-		err = t.settleOwed(context.Background())
+		err = t.retrySettlements(context.Background())
 	})
 	return err
 }

@@ -22,10 +22,10 @@ type spool struct {
 	dir     string
 	files   []*spoolFile // the last one is open for writing
 	failing bool         // the last write failed
-	// aside holds overflow: traces that are not in memory. Once it is unlocked, [spool.adopt] of any process writes
-	// them. room bounds the folder, in bytes.
-	aside *spoolFile
-	room  int64
+	// overflow holds traces that are not in memory. Once it is unlocked, [spool.adopt] of any process writes them.
+	// room bounds the folder, in bytes.
+	overflow *spoolFile
+	room     int64
 }
 
 // spoolFile is a file of traces, of which left are not yet in the store.
@@ -89,14 +89,14 @@ func (f *spoolFile) write(e Entry) error {
 	return nil
 }
 
-// setAside writes a trace that memory has no room for to the overflow file.
-func (s *spool) setAside(e Entry) error {
-	if s.aside != nil && s.aside.size >= spoolSize {
+// writeOverflow writes a trace that memory has no room for to the overflow file.
+func (s *spool) writeOverflow(e Entry) error {
+	if s.overflow != nil && s.overflow.size >= spoolSize {
 		if err := s.release(); err != nil {
 			return err
 		}
 	}
-	if s.aside == nil {
+	if s.overflow == nil {
 		used, err := s.size()
 		if err == nil && used+spoolSize > s.room {
 			err = fmt.Errorf("%w: %d MB in %s", errFull, used>>20, s.dir)
@@ -108,18 +108,18 @@ func (s *spool) setAside(e Entry) error {
 		if err != nil {
 			return err
 		}
-		s.aside = &spoolFile{file: file}
+		s.overflow = &spoolFile{file: file}
 	}
-	return s.aside.write(e)
+	return s.overflow.write(e)
 }
 
 // release unlocks the overflow file, so that adopt writes it.
 func (s *spool) release() error {
-	if s.aside == nil {
+	if s.overflow == nil {
 		return nil
 	}
-	file := s.aside.file
-	s.aside = nil
+	file := s.overflow.file
+	s.overflow = nil
 	return file.Close()
 }
 

@@ -152,7 +152,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 
 // ask calls the model after charge has reserved the cost.
 func (t *Trajectory) ask(ctx context.Context, model llms.Model, messages []llms.MessageContent, options []llms.CallOption, charge Charge) (*llms.ContentResponse, error) {
-	settle, err := charge(length(messages))
+	settle, err := charge(conversationBytes(messages))
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 
 // omitOldResults replaces the oldest tool results until the conversation is short enough.
 func omitOldResults(messages []llms.MessageContent) {
-	over := length(messages) - maxPromptBytes
+	over := conversationBytes(messages) - maxPromptBytes
 	for i := range messages {
 		if over <= 0 || messages[i].Role != llms.ChatMessageTypeTool {
 			continue
@@ -214,7 +214,7 @@ func omitOldResults(messages []llms.MessageContent) {
 	}
 }
 
-func length(messages []llms.MessageContent) int {
+func conversationBytes(messages []llms.MessageContent) int {
 	n := 0
 	for _, m := range messages {
 		for _, p := range m.Parts {

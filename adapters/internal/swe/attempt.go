@@ -64,8 +64,8 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		answer.Text, leftOut, err = tree.Diff(ctx)
 		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
-	t, err = w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
-	w.away += t.ModelTime + t.ToolTime
+	t, err = w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shownAttempts(c)), w.charge(ctx, c.Model, answer), accepted)
+	w.externalTime += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.workerName()})
 	if err != nil {
 		return nil, &step.CallError{Err: err, Fatal: errors.Is(err, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
@@ -96,8 +96,8 @@ func (w *work) agent(m *sdk.Model) *Agent {
 	return &agent
 }
 
-// shown returns the earlier attempts that the prompt describes.
-func (w *work) shown(c *step.Call) []sdk.Attempt {
+// shownAttempts returns the earlier attempts that the prompt describes.
+func (w *work) shownAttempts(c *step.Call) []sdk.Attempt {
 	if w.s.ShowFailures {
 		return c.Earlier
 	}
@@ -107,8 +107,8 @@ func (w *work) shown(c *step.Call) []sdk.Attempt {
 // attemptKey identifies everything that an attempt depends on: the task, the model and the earlier attempts in its
 // prompt.
 func (w *work) attemptKey(c *step.Call) string {
-	parts := []string{w.print, string(w.s.Mode), c.Model.Name, c.Model.Served}
-	for _, a := range w.shown(c) {
+	parts := []string{w.fingerprint, string(w.s.Mode), c.Model.Name, c.Model.Served}
+	for _, a := range w.shownAttempts(c) {
 		sum := sha256.Sum256([]byte(a.Answer.Text))
 		parts = append(parts, a.Answer.Model+":"+hex.EncodeToString(sum[:8]))
 	}

@@ -207,7 +207,7 @@ func (c *Checkout) Diff(ctx context.Context) (patch string, leftOut []string, er
 		return "", nil, err
 	}
 	summary, patch, _ := strings.Cut(both, "\n\n")
-	if !notForPatch.MatchString(summary) {
+	if !unfitSummary.MatchString(summary) {
 		return patch, nil, nil
 	}
 	changes, err := c.diff(ctx, []string{"--raw", "--numstat", "-z", "--no-renames"}, excluded...)
@@ -226,11 +226,11 @@ func excludePaths(paths []string) (list []string) {
 	return list
 }
 
-// noNumbers is how a --numstat line of a binary file begins.
-const noNumbers = "-\t-\t"
+// binaryNumstat is how a --numstat line of a binary file begins.
+const binaryNumstat = "-\t-\t"
 
-// notForPatch matches a summary in which [unfitForPatch] can find something.
-var notForPatch = regexp.MustCompile(`(?m)^-\t-\t|^:\d+ 120000 |pyvenv\.cfg|node_modules/`)
+// unfitSummary matches a summary in which [unfitForPatch] can find something.
+var unfitSummary = regexp.MustCompile(`(?m)^-\t-\t|^:\d+ 120000 |pyvenv\.cfg|node_modules/`)
 
 // unfitForPatch returns the paths that a patch cannot hold: symbolic links, binary files, and folders of installed
 // packages. changes is the output of git diff --raw --numstat -z.
@@ -239,8 +239,8 @@ func unfitForPatch(changes string) (paths []string) {
 	for i, field := range fields {
 		path := ""
 		switch modes := strings.Fields(field); {
-		case strings.HasPrefix(field, noNumbers):
-			path = strings.TrimPrefix(field, noNumbers)
+		case strings.HasPrefix(field, binaryNumstat):
+			path = strings.TrimPrefix(field, binaryNumstat)
 		case strings.HasPrefix(field, ":") && len(modes) == 5 && i+1 < len(fields):
 			isAdded, name := modes[4] == "A", fields[i+1]
 			if folder := installedFolder(name); isAdded && folder != "" {

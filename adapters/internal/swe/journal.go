@@ -20,14 +20,14 @@ import (
 // others.
 type Journal struct {
 	mu sync.Mutex
-	// keep writes a record. With isSynced it also syncs, so that this and all earlier records survive a crash of the
+	// writeLine writes a record. With isSynced it also syncs, so that this and all earlier records survive a crash of the
 	// machine.
-	keep     func(line []byte, isSynced bool) error
-	file     *os.File // nil where a queue keeps the records
-	end      int64    // offset behind the last whole line of file
-	attempts map[string][]AttemptRecord
-	results  map[string]Result
-	spentUSD float64
+	writeLine func(line []byte, isSynced bool) error
+	file      *os.File // nil where a queue keeps the records
+	end       int64    // offset behind the last whole line of file
+	attempts  map[string][]AttemptRecord
+	results   map[string]Result
+	spentUSD  float64
 	// openUSD is the spend on each task since its last result.
 	openUSD map[string]float64
 	// worker is the name of the queue worker that writes, or "" for a local run.
@@ -88,7 +88,7 @@ func OpenJournal(path string) (*Journal, error) {
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}
 	j := newJournal()
-	j.file, j.keep = file, j.append
+	j.file, j.writeLine = file, j.append
 	if err := j.load(); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -152,7 +152,7 @@ func (j *Journal) write(r record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	// Payments are many and small; the next other record syncs them too.
-	if err := j.keep(line, r.Paid == nil); err != nil {
+	if err := j.writeLine(line, r.Paid == nil); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	j.add(&r)

@@ -101,7 +101,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 		}
 		own.add(&line)
 	}
-	own.keep = func(line []byte, _ bool) error {
+	own.writeLine = func(line []byte, _ bool) error {
 		// The result is the output of the job already.
 		if strings.HasPrefix(string(line), `{"result":`) {
 			return nil

@@ -118,20 +118,20 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	w := &work{s: s, t: t, repo: repo, spend: cmp.Or(s.Spend, &Spend{}), confidences: map[string]float64{}}
 	if s.Journal != nil {
 		var err error
-		if w.print, err = t.fingerprint(ctx, repo); err != nil {
+		if w.fingerprint, err = t.fingerprint(ctx, repo); err != nil {
 			return &Result{InstanceID: t.InstanceID, Error: err.Error()}, nil
 		}
-		if r, ok := s.Journal.Result(t.InstanceID); ok && r.Task == w.print {
+		if r, ok := s.Journal.Result(t.InstanceID); ok && r.Task == w.fingerprint {
 			r.Recorded = true
 			return &r, nil
 		}
 	}
 	start := time.Now()
 	jail := cmp.Or(s.Jail, &Jail{})
-	r := &Result{InstanceID: t.InstanceID, Task: w.print, Isolation: jail.Layers, Missing: jail.Missing}
+	r := &Result{InstanceID: t.InstanceID, Task: w.fingerprint, Isolation: jail.Layers, Missing: jail.Missing}
 	err := w.solve(ctx, r)
 	r.Duration = time.Since(start)
-	r.Overhead = max(0, r.Duration-w.away)
+	r.Overhead = max(0, r.Duration-w.externalTime)
 	r.CutOffUSD = s.Journal.cutOffUSD(r)
 	if err == nil {
 		return r, s.Journal.write(record{Result: r})
@@ -149,22 +149,22 @@ type work struct {
 	s    *Solver
 	t    *Task
 	repo *Repository
-	// print is the task's fingerprint, empty without a journal.
-	print string
-	spend *Spend
+	// fingerprint is the task's fingerprint, empty without a journal.
+	fingerprint string
+	spend       *Spend
 	// judged is the tree on which verifiers judge patches, as named in query.
 	judged    *Checkout
 	query     *sdk.Query
 	verifiers []step.Verifier
-	// away is the time in models, tools and verifiers.
-	away     time.Duration
-	attempts []Attempt
+	// externalTime is the time in models, tools and verifiers.
+	externalTime time.Duration
+	attempts     []Attempt
 	// confidences holds the confidence of passed verdicts, by patch.
 	confidences map[string]float64
 	// judgedUSD is the cost of verifiers.
 	judgedUSD float64
-	// broke is the error of a verifier that the budget had no room for.
-	broke error
+	// budgetErr is the error of a verifier that the budget had no room for.
+	budgetErr error
 }
 
 // compiledCommits holds the commits, by repository, whose packages this process has compiled.
@@ -239,7 +239,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	result, err := engine.Run(ctx, w.request())
 	w.addAttempts(r, result.Attempts)
 	r.Stop = result.Trace.Stop
-	if err := cmp.Or(err, w.broke); err != nil {
+	if err := cmp.Or(err, w.budgetErr); err != nil {
 		return err
 	}
 	r.Patch, r.Model, r.Verdict, r.Solved = result.Answer.Text, result.Answer.Model, result.Verdict, isPassed(result.Verdict)

@@ -128,8 +128,8 @@ func (t *tools) run(ctx context.Context, name, arguments string) (out string, er
 	return shorten(out, maxToolText), nil
 }
 
-// builds matches commands that can compile Go, directly or through what they run.
-var builds = regexp.MustCompile(`\b(go|gotestsum|golangci-lint|make|just|mage|task|ginkgo|bazel|pre-commit)\b|\w\.sh\b|(^|[\s;&|(])\./`)
+// compilesGo matches commands that can compile Go, directly or through what they run.
+var compilesGo = regexp.MustCompile(`\b(go|gotestsum|golangci-lint|make|just|mage|task|ginkgo|bazel|pre-commit)\b|\w\.sh\b|(^|[\s;&|(])\./`)
 
 func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	t.code = -1
@@ -137,7 +137,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("%w: there is no command to run", errTool)
 	}
 	start := time.Now()
-	if t.compile != nil && builds.MatchString(strings.Join(args, " ")) {
+	if t.compile != nil && compilesGo.MatchString(strings.Join(args, " ")) {
 		if err := t.compile(ctx); err != nil {
 			return "", err
 		}

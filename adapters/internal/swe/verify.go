@@ -113,8 +113,8 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 func (w *work) buy(ctx context.Context, v *step.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	settle := func(float64) {}
 	if v.MaxCostUSD > 0 {
-		if settle, w.broke = w.spend.reserve(ctx, v.MaxCostUSD); w.broke != nil {
-			return nil, w.broke
+		if settle, w.budgetErr = w.spend.reserve(ctx, v.MaxCostUSD); w.budgetErr != nil {
+			return nil, w.budgetErr
 		}
 	}
 	verdict, err := w.ask(ctx, v.Verifier, req)
@@ -131,7 +131,7 @@ func (w *work) applies(v step.Verifier) bool { return v.Applies == nil || v.Appl
 
 func (w *work) ask(ctx context.Context, v sdk.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	start := time.Now()
-	defer func() { w.away += time.Since(start) }()
+	defer func() { w.externalTime += time.Since(start) }()
 	verdict, err := v.Verify(ctx, req)
 	if err == nil && verdict == nil {
 		err = errors.New("no verdict and no error")

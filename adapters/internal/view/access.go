@@ -16,7 +16,7 @@ import (
 // names and the given port are answered, since other host names can be made to resolve here (DNS rebinding), and none
 // from pages of other origins.
 func Local(next http.Handler, port string) (handler http.Handler, path string) {
-	g := &guard{next: secureOnly(next), port: port, token: rand.Text(), session: rand.Text()}
+	g := &guard{next: readOnly(next), port: port, token: rand.Text(), session: rand.Text()}
 	return g, "/?token=" + g.token
 }
 
@@ -72,7 +72,7 @@ func home(w http.ResponseWriter, r *http.Request) {
 
 // RequireKey requires an operator's key: in a form that sets a session cookie, or as a bearer token.
 func RequireKey(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
-	return &keyGuard{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
+	return &keyGuard{next: readOnly(next), valid: valid, sessions: map[string]bool{}}
 }
 
 type keyGuard struct {
@@ -152,8 +152,8 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && u.Host == r.Host
 }
 
-// secureOnly allows GET and HEAD requests only.
-func secureOnly(next http.Handler) http.Handler {
+// readOnly allows GET and HEAD requests only.
+func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			refuse(w, http.StatusMethodNotAllowed, "These pages are only read.")

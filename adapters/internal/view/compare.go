@@ -80,7 +80,7 @@ func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
 	if p.A != "" && p.B != "" {
 		return nil
 	}
-	w, err := p.v.findWays(ctx, runs[:min(len(runs), 20)])
+	w, err := p.v.compareRuns(ctx, runs[:min(len(runs), 20)])
 	if err != nil {
 		return err
 	}

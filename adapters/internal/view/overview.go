@@ -105,7 +105,7 @@ func (v *viewer) overview(ctx context.Context, q url.Values) (*overviewPage, err
 	p.Result = account.Beside(p.Asked.Baseline)
 	p.Asked.Baseline = p.Result.Baseline
 	p.Unread = p.Total.Steps - int64(p.Result.Read)
-	if p.Ways, err = v.findWays(ctx, p.Runs); err != nil {
+	if p.Ways, err = v.compareRuns(ctx, p.Runs); err != nil {
 		return nil, err
 	}
 	if p.Ways == nil {

@@ -105,7 +105,7 @@ func requestedDecision(t *sdk.Trace, q url.Values) (n int, knob float64, ok bool
 }
 
 func explainAt(t *sdk.Trace, n int, knob float64) (*answer, error) {
-	q, err := ask(t, n)
+	q, err := questionAt(t, n)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
 
 // recompute repeats the decision at the recorded lambda and at each value of a scale.
 func (v *viewer) recompute(d *decisionView, t *sdk.Trace) error {
-	q, err := ask(t, d.N-1)
+	q, err := questionAt(t, d.N-1)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ type viewer struct {
 	replay  replayer
 	pages   map[string]*template.Template
 	export  *exporter // nil on a server
-	ways    waysCache
+	ways    comparisonCache
 	// searching is about how long a page searches for a text.
 	searching time.Duration
 }

@@ -73,7 +73,7 @@ func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
 	for _, tr := range fleetTraces(300, 1) {
 		for n := range tr.Decisions {
 			d := &tr.Decisions[n]
-			q, err := ask(tr, n)
+			q, err := questionAt(tr, n)
 			if err != nil {
 				t.Fatalf("%s, decision %d: %v", tr.QueryID, n+1, err)
 			}
@@ -108,7 +108,7 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	flips := 0
 	for _, tr := range fleetTraces(60, 2) {
 		for n := range tr.Decisions {
-			q, err := ask(tr, n)
+			q, err := questionAt(tr, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -579,7 +579,7 @@ func TestExportedDecisions(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				q, err := ask(tr, n-1)
+				q, err := questionAt(tr, n-1)
 				if err != nil {
 					t.Fatal(err)
 				}

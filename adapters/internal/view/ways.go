@@ -38,8 +38,8 @@ type comparedRun struct {
 	Steps map[string]*store.Step `json:"-"`
 }
 
-// waysCache caches the comparison until the runs change.
-type waysCache struct {
+// comparisonCache caches the comparison until the runs change.
+type comparisonCache struct {
 	mu   sync.Mutex
 	key  string
 	ways *runComparison
@@ -50,8 +50,8 @@ const (
 	mostQueries = 1000
 )
 
-// findWays compares those of the runs that had the same queries; nil if there are not two.
-func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison, error) {
+// compareRuns compares those of the runs that had the same queries; nil if there are not two.
+func (v *viewer) compareRuns(ctx context.Context, runs []store.Sum) (*runComparison, error) {
 	some := slices.DeleteFunc(slices.Clone(runs), func(r store.Sum) bool { return r.Steps < 3 || r.Steps > mostQueries })
 	some = some[:min(len(some), mostWays)]
 	if len(some) < 2 {
@@ -77,7 +77,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison
 			list = append(list, w)
 		}
 	}
-	v.ways.key, v.ways.ways = key.String(), compareWays(list)
+	v.ways.key, v.ways.ways = key.String(), compareGroup(list)
 	return v.ways.ways, nil
 }
 
@@ -98,8 +98,8 @@ func (w *comparedRun) readSteps(ctx context.Context, traces store.TraceReader) (
 	return len(w.Steps) == len(steps), nil
 }
 
-// compareWays compares the largest group of runs with the same queries; nil if there are not two.
-func compareWays(list []comparedRun) *runComparison {
+// compareGroup compares the largest group of runs with the same queries; nil if there are not two.
+func compareGroup(list []comparedRun) *runComparison {
 	var same []comparedRun
 	for i := range list {
 		group := slices.DeleteFunc(slices.Clone(list), func(w comparedRun) bool { return !sameQueries(&list[i], &w) })

@@ -24,7 +24,7 @@ type question struct {
 // ExplainDecision recomputes the n-th decision of the trace, counted from 0, and explains it in one sentence. The
 // error says why it cannot be recomputed.
 func ExplainDecision(t *sdk.Trace, n int) (string, error) {
-	q, err := ask(t, n)
+	q, err := questionAt(t, n)
 	if err != nil {
 		return "", err
 	}
@@ -38,8 +38,8 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 	return a.Sentence, nil
 }
 
-// ask returns the n-th decision of the trace, or an error if it cannot be recomputed.
-func ask(t *sdk.Trace, n int) (*question, error) {
+// questionAt returns the n-th decision of the trace, or an error if it cannot be recomputed.
+func questionAt(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
 	var names []string

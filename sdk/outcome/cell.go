@@ -13,7 +13,7 @@ import (
 // maxName bounds the names of models and groups, in bytes.
 const maxName = 4096
 
-// cell is one row of a long table. Numbers are by column, NaN or absent when unknown.
+// cell is one row of a long table. Numbers are by column, NaN or absent if unknown.
 type cell struct {
 	query, group, prompt string
 	model, answer        string
@@ -50,7 +50,7 @@ func (c *cell) checkNames() *fault {
 	return c.nameSample()
 }
 
-// nameSample gives a further answer of a model its name.
+// nameSample appends the sample number to the model's name, for samples after the first.
 func (c *cell) nameSample() *fault {
 	n, given := c.numbers[colSample]
 	delete(c.numbers, colSample)

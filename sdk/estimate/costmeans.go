@@ -41,7 +41,7 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	}
 	e.Center = center.mean
 	e.Groups = groupsOf(t)
-	e.Mean = square2(len(e.Groups)+1, n)
+	e.Mean = zeros(len(e.Groups)+1, n)
 	group := make([]int, len(t.Queries))
 	for q := range x {
 		group[q] = e.Groups.groupOf(t.Group(q))

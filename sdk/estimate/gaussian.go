@@ -60,7 +60,7 @@ func (e *gaussian) prepare() {
 	for g := range e.tables {
 		t := &e.tables[g]
 		t.mean = append(slices.Clone(e.PostMean[g]), e.QualityMean[g]...)
-		t.ante, t.cross, t.covariance = square(n), square2(2*n, n), square(2*n)
+		t.ante, t.cross, t.covariance = square(n), zeros(2*n, n), square(2*n)
 		for i := range n {
 			for j := range n {
 				c := e.Correlation[i][j] * e.StdDev[g][i] * e.StdDev[g][j]
@@ -92,7 +92,7 @@ func submatrix(m [][]float64, at []int) [][]float64 {
 func (t *gaussianTable) conditionOn(known []int) (gain, after [][]float64) {
 	d := len(t.covariance)
 	a := submatrix(t.ante, known)
-	gain, after = square2(d, len(known)), square(d)
+	gain, after = zeros(d, len(known)), square(d)
 	b := make([]float64, len(known))
 	for i := range d {
 		for j, k := range known {

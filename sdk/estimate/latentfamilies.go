@@ -315,7 +315,7 @@ func (f *latentFit) logFamily(logs []float64, own *family, q int) {
 
 // learnShared fits Shared to the families' outcomes.
 func (f *latentFit) learnShared() {
-	likelihood := square2(len(f.tables.families), len(sharedGrid))
+	likelihood := zeros(len(f.tables.families), len(sharedGrid))
 	var all [len(sharedGrid)]float64
 	logs := make([]float64, len(f.Nodes))
 	for n := range f.tables.families {

@@ -8,7 +8,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// costMeans has the means of the logarithms of the models' costs.
 type costMeans struct {
 	Groups groupNames `json:"groups"`
 	// Mean is by group (the last row for any other) and model, of the log cost.

@@ -145,7 +145,6 @@ func isPrice(t *outcome.Table, name string) bool {
 
 func isBought(t *outcome.Table, name string) bool { return t.Signals[name+sdk.SignalCostUSD] != nil }
 
-// free returns the number of free signals.
 func (e *evidence) free() int { return len(e.Names) - len(e.CostUSD) }
 
 // check reports whether the parameters, as read from a profile, are consistent.

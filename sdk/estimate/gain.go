@@ -87,7 +87,6 @@ func (g *gains) scale() float64 {
 	return gainGrid[k-1] + share*(gainGrid[k]-gainGrid[k-1])
 }
 
-// gainEstimator is an estimator whose deviations a gainScale corrects.
 type gainEstimator interface {
 	Quality
 	setGain(s *gainScale)
@@ -165,7 +164,6 @@ func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 	}
 }
 
-// gainFit holds buffers for draws.
 type gainFit struct {
 	start, before, after []cascade.Belief
 	costs                []float64

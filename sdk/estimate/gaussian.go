@@ -77,7 +77,6 @@ func (e *gaussian) prepare() {
 	}
 }
 
-// submatrix returns the rows and columns of m at the given indexes.
 func submatrix(m [][]float64, at []int) [][]float64 {
 	out := square(len(at))
 	for i, k := range at {
@@ -203,7 +202,6 @@ func (c *gaussianCursor) Observe(model int, r *runFacts) {
 	}
 }
 
-// condition conditions the vector on one of its entries.
 func (c *gaussianCursor) condition(at int, value float64) {
 	variance := c.cov[at][at]
 	if variance <= 1e-9 {

@@ -137,7 +137,6 @@ func (e *latent) fitsGroups() bool {
 // hasLength reports whether a list is nil or has n elements.
 func hasLength[T any](list []T, n int) bool { return list == nil || len(list) == n }
 
-// prepare computes the tables.
 func (e *latent) prepare() {
 	t := &latentTables{}
 	for g := range e.Mean {

@@ -225,7 +225,6 @@ func (c *latentCursor) byAgreement() bool {
 	return !c.Verified && c.Post == nil && c.evidence == nil && c.Lengths == nil && c.NoAnswer == nil
 }
 
-// hasClusters reports whether there are answers that can agree.
 func (c *latentCursor) hasClusters() bool { return c.clusters != nil && len(c.clusters.order) > 0 }
 
 // means is a cheaper Beliefs without deviations and looks.
@@ -316,7 +315,6 @@ func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	return look
 }
 
-// deviation returns the predictive deviation of a model that has not run.
 func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	dev := 0.0
 	switch {

@@ -203,7 +203,6 @@ func (c *latentCursor) share(f *family, i, hypothesis, k int) float64 {
 	return c.shares[slices.Index(f.members, i)]
 }
 
-// familyMeans fills in the probabilities that the answers of a family are right.
 func (c *latentCursor) familyMeans(dst []float64, f *family) {
 	clear(dst)
 	if c.hasNoEvidence(f) {
@@ -372,7 +371,6 @@ func (f *latentFit) sameAsFirst() {
 	}
 }
 
-// triesOf returns the samples that share model i's parameters.
 func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }
 
 // validFamilies reports whether a profile's families are valid: each is identified by its

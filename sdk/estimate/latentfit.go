@@ -301,7 +301,6 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 	}
 }
 
-// limit bounds a Newton step.
 func limit(x float64) float64 { return min(max(x, -2), 2) }
 
 func logit(p float64) float64 {

@@ -176,7 +176,6 @@ func (f *latentFit) fitAgreement() {
 // changeRows is the number of queries on which changes are measured.
 const changeRows = 500
 
-// fitDeviations measures how much runs change the estimates.
 func (f *latentFit) fitDeviations() {
 	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
 	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)

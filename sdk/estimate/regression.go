@@ -107,7 +107,6 @@ func (e *regression) context(ran []int) int {
 	return min(len(ran), deepest)
 }
 
-// contexts returns the number of rows of StdDev.
 func (e *regression) contexts() int {
 	if e.Exact != nil {
 		return len(e.Exact)

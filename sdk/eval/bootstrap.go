@@ -62,7 +62,6 @@ func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int
 	return out, err
 }
 
-// interval is a value with its two-sigma limits.
 type interval struct{ Value, Low, High float64 }
 
 // twoSigma returns value with limits of plus and minus twice the standard deviation
@@ -84,5 +83,4 @@ func difference(value float64, a, b []float64) interval {
 	return twoSigma(value, d)
 }
 
-// isSignificant reports whether zero lies outside the interval.
 func (i interval) isSignificant() bool { return i.Low > 0 || i.High < 0 }

@@ -14,7 +14,6 @@ import (
 // A strategyAt returns a strategy's decision rule for a lambda.
 type strategyAt func(lambda float64) (cascade.Strategy, error)
 
-// player returns a player of the rule at several lambdas.
 func (r strategyAt) player(name, note string, source replay.Source, lambdas []float64) (*Player, error) {
 	p := &Player{Name: name, Note: note, Source: source, Lambdas: lambdas}
 	for _, lambda := range lambdas {

@@ -57,7 +57,6 @@ type pairsOf struct {
 	totals [][]pairTotals
 }
 
-// pairsFrom evaluates the cascades that begin with one model.
 func pairsFrom(ctx context.Context, o *outcome.Table, source replay.Source, first int) (pairsOf, error) {
 	n := len(o.Models)
 	estimate := make([]float64, len(o.Queries)) // of the first model

@@ -90,7 +90,6 @@ func inParallel(ctx context.Context, n int, f func(i int) error) error {
 	return group.Wait()
 }
 
-// timedStrategy measures the time of a strategy's decisions.
 type timedStrategy struct {
 	cascade.Strategy
 	decisions int64
@@ -108,7 +107,6 @@ func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 // Describe implements [cascade.Describer].
 func (t *timedStrategy) Describe() cascade.Description { return cascade.Describe(t.Strategy) }
 
-// play replays one query at every lambda.
 func (p *Player) play(q int, w *replay.Walker, coin float64, s *Sample) {
 	var clock timedStrategy
 	for l, strategy := range p.Strategies {

@@ -100,7 +100,6 @@ func foldQueries(t *outcome.Table) []int {
 	return folds
 }
 
-// neighbours is the number of nearest neighbours.
 const neighbours = 20
 
 func knnSources(h *Halves) *fittedSources {

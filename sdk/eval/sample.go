@@ -57,7 +57,6 @@ func singles(o *outcome.Table) *Sample {
 	return s
 }
 
-// frame returns the frame of the single models over the weighted queries.
 func (s *Sample) frame(weight []float64) Frame {
 	costs, qualities := make([]float64, len(s.Cost)), make([]float64, len(s.Cost))
 	for m := range s.Cost {

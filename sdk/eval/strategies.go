@@ -42,7 +42,6 @@ type problem struct {
 	halves *Halves
 }
 
-// entry is one row of the catalogue.
 type entry struct {
 	name, note string
 	dependent  bool
@@ -105,7 +104,6 @@ func StrategyNames() []string {
 	return append(names, nameOracle)
 }
 
-// entries returns the study's entries of the catalogue for a number of models.
 func (s *Study) entries(models int) []entry {
 	var chosen []entry
 	for _, e := range catalogue() {

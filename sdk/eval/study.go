@@ -284,7 +284,6 @@ func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 	return p, nil
 }
 
-// kinds are the kinds of estimators of a study.
 type kinds struct {
 	independent string
 	// dependent lists the kinds to choose from on the train half.
@@ -349,7 +348,6 @@ func (s *Study) signals() Signals {
 	return SignalsFeatures
 }
 
-// withVerdicts returns the table with its Verified flag set to verified.
 func withVerdicts(t *outcome.Table, verified bool) *outcome.Table {
 	c := *t
 	c.Verified = verified

@@ -42,7 +42,6 @@ func number(v float64, digits int) string {
 	return fmt.Sprintf("%.*f", digits, v)
 }
 
-// halfWidth formats the half-width of an interval in per cent.
 func halfWidth(i interval) string {
 	if math.IsNaN(i.High) {
 		return none

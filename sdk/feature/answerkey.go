@@ -232,7 +232,6 @@ func canonicalArguments(text string) string {
 	return string(out)
 }
 
-// canonical returns the canonical form of a JSON value.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -60,7 +60,6 @@ func (u *use) withHeldOutQuality(p Point) Point {
 	return p
 }
 
-// points returns the operating points in the order of their values.
 func (u *use) points() []Point {
 	points := u.candidate.points()
 	for i := range points {

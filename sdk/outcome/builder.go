@@ -44,7 +44,6 @@ const (
 	colSample = "sample"
 )
 
-// builder collects cells into a table.
 type builder struct {
 	queries, models   map[string]int
 	queryIDs, names   []string
@@ -243,7 +242,6 @@ func setCell[T any](matrix [][]T, p place, v, empty T) [][]T {
 	return matrix
 }
 
-// oneIf returns 1 for true and 0 for false.
 func oneIf(is bool) float64 {
 	if is {
 		return 1

@@ -23,18 +23,15 @@ type cell struct {
 
 var errEmpty = errors.New("empty")
 
-// fault is an error in a column.
 type fault struct {
 	column string
 	err    error
 }
 
-// trim removes white space around names.
 func (c *cell) trim() {
 	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
 }
 
-// checkNames returns an error for names that a cell cannot have.
 func (c *cell) checkNames() *fault {
 	c.trim()
 	switch {
@@ -67,7 +64,6 @@ func (c *cell) nameSample() *fault {
 // most bounds all numbers, so that sums of their squares stay finite.
 const most = 1e12
 
-// check returns an error for a value that a column cannot have.
 func check(column string, v float64) error {
 	if strings.HasSuffix(column, sdk.SignalCostUSD) {
 		column = colCost

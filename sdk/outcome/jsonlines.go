@@ -118,7 +118,6 @@ func duplicateMember(object []byte) string {
 	return ""
 }
 
-// cellOf returns the cell that a JSON object describes.
 func cellOf(fields map[string]any) (*cell, *fault) {
 	c := &cell{numbers: map[string]float64{}}
 	for column, value := range fields {
@@ -181,7 +180,6 @@ func (c *cell) setNumbers(column string, value any) *fault {
 	return nil
 }
 
-// kindOf returns the name of a JSON value's type.
 func kindOf(value any) string {
 	switch value.(type) {
 	case []any:

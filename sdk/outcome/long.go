@@ -14,7 +14,6 @@ import (
 // maxColumns bounds the columns of a table, since each is compared with all others.
 const maxColumns = 10_000
 
-// readCSV reads a CSV file with a header in its first row.
 func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	rows := csv.NewReader(r)
 	rows.ReuseRecord = true

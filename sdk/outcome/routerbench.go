@@ -54,7 +54,6 @@ func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string
 	})
 }
 
-// csvError adds the position to an error of the CSV reader.
 func csvError(name string, err error) error {
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		if err = parse.Err; errors.Is(err, csv.ErrFieldCount) {
@@ -65,7 +64,6 @@ func csvError(name string, err error) error {
 	return &Error{File: name, Err: err}
 }
 
-// unknownAsNaN returns *v, or NaN if v is nil.
 func unknownAsNaN(v *float64) float64 {
 	if v == nil {
 		return math.NaN()

@@ -128,7 +128,6 @@ func (b *builder) credit(p place, returned map[place]float64) (credit float64, i
 	return credit, isKnown
 }
 
-// answersTo returns the number of models that have answered a query.
 func (b *builder) answersTo(query int) (n int) {
 	for _, answer := range b.answers[query] {
 		if answer != "" {

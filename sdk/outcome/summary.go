@@ -24,7 +24,6 @@ type Summary struct {
 	Signals []string
 }
 
-// groupSummary is a group and its number of queries.
 type groupSummary struct {
 	Name    string
 	Queries int
@@ -92,7 +91,6 @@ func (t *Table) describeModels() (list []modelSummary) {
 	return list
 }
 
-// isPareto reports whether no other model is at least as good and cheaper.
 func isPareto(costs, qualities []float64, m int) bool {
 	for other := range costs {
 		if qualities[other] >= qualities[m] && costs[other] < costs[m] || qualities[other] > qualities[m] && costs[other] == costs[m] {

@@ -33,7 +33,6 @@ func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	return t, nil
 }
 
-// readTrace reads and validates a trace.
 func readTrace(line []byte) (*sdk.Trace, *fault) {
 	t := new(sdk.Trace)
 	err := json.Unmarshal(line, t)
@@ -82,7 +81,6 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	return nil
 }
 
-// addCell adds the outcome of a model that a step called.
 func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	switch t.Mode {
 	case "observe", "shadow":

@@ -36,13 +36,11 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// numberColumn is a column of numbers.
 type numberColumn struct {
 	name   string
 	matrix [][]float64
 }
 
-// numberColumns returns the columns of numbers that the table has.
 func (t *Table) numberColumns() []numberColumn {
 	columns := slices.DeleteFunc([]numberColumn{
 		{colQuality, t.Quality},

@@ -262,7 +262,7 @@ func TestGainScaleBetweenThoseTried(t *testing.T) {
 		g.expected[k] = float64(k)
 	}
 	for came, want := range map[float64]float64{-1: leastGainScale, 0: leastGainScale, 1: 0.1, 2.5: 0.25, 6.5: (0.75 + 1) / 2, 7: 1, 9: 1} {
-		g.came = came
+		g.actual = came
 		isNear(t, "scale", g.scale(), want, 1e-12)
 	}
 	g.n = 0
@@ -271,8 +271,8 @@ func TestGainScaleBetweenThoseTried(t *testing.T) {
 	if s.at(false) != 0.4 || s.at(true) != 0.2 || (*gainScale)(nil).at(true) != 1 || optionValue(4) != 2 {
 		t.Errorf("%v, %v, %v", s.at(false), s.at(true), optionValue(4))
 	}
-	sum := gains{came: 1, n: 2}
-	if sum.add(&gains{came: 2, n: 3, expected: [len(gainGrid)]float64{4, 5}}); sum.came != 3 || sum.n != 5 || sum.expected[1] != 5 {
+	sum := gains{actual: 1, n: 2}
+	if sum.add(&gains{actual: 2, n: 3, expected: [len(gainGrid)]float64{4, 5}}); sum.actual != 3 || sum.n != 5 || sum.expected[1] != 5 {
 		t.Errorf("%+v", sum)
 	}
 }

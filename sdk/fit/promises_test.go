@@ -265,8 +265,8 @@ func TestPacersShareWhatTheyCounted(t *testing.T) {
 		}
 		return all, nil
 	}
-	if err := p.Share(add); err != nil || p.sums != (sums{12, 23, 34, 45, 56}) || p.told != ([5]float64{11, 22, 33, 44, 55}) {
-		t.Errorf("%v, %+v, told %+v", err, p.sums, p.told)
+	if err := p.Share(add); err != nil || p.sums != (sums{12, 23, 34, 45, 56}) || p.reported != ([5]float64{11, 22, 33, 44, 55}) {
+		t.Errorf("%v, %+v, told %+v", err, p.sums, p.reported)
 	}
 	fails := errors.New("the store is away")
 	if err := p.Share(func([5]float64) ([5]float64, error) { return [5]float64{}, fails }); !errors.Is(err, fails) || p.queries != 12 {

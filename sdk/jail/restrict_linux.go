@@ -86,8 +86,8 @@ func makeThreads() {
 	close(release)
 }
 
-// threadsEach is how many threads a process may have on average.
-const threadsEach = 8
+// threadsPerProcess is how many threads a process may have on average.
+const threadsPerProcess = 8
 
 func limitResources(l Limits) error {
 	seconds := int64(0)
@@ -103,7 +103,7 @@ func limitResources(l Limits) error {
 		{unix.RLIMIT_FSIZE, l.Disk},
 		{unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
 		// It counts threads, of which compilers have many.
-		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsEach},
+		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsPerProcess},
 		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
 		{unix.RLIMIT_DATA, dataLimit(l)},
 		{unix.RLIMIT_CORE, none},

@@ -147,7 +147,7 @@ func (o *order) absentCalls() []uint32 {
 		absent = append(absent, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET)
 	}
 	if o.InPlace {
-		absent = append(absent, unix.SYS_OPENAT2) // see modes
+		absent = append(absent, unix.SYS_OPENAT2) // see modeCalls
 	}
 	// The flags of clone3 are in memory, which a filter cannot read. Without clone3, libraries use clone.
 	return append(absent, unix.SYS_CLONE3)

@@ -31,7 +31,7 @@ func (s *slowWalls) Run(_ context.Context, spec *jail.Spec) (*jail.Result, error
 	return &jail.Result{End: jail.EndExit, Stdout: []byte(pass)}, nil
 }
 
-// A toolchain that has to compile first gets the time for it, on a tree that is not known.
+// A toolchain that must compile first gets the time for it, on a tree that is seen for the first time.
 func TestColdToolchain(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no Go here")
@@ -57,7 +57,7 @@ func writeTo(t *testing.T, dir, name, text string) {
 	}
 }
 
-// Other flags of builds are other tests.
+// Other build flags make another command.
 func TestKeyHoldsFlagsOfBuilds(t *testing.T) {
 	v := New(Config{Command: []string{"make", "check"}, Preflight: true, CacheDir: t.TempDir()}, &slowWalls{})
 	tree, err := openTree(t.TempDir())

@@ -91,7 +91,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
 		return nil, err
 	}
-	tests := e.mustFail()
+	tests := e.alteredTests()
 	if text := e.namedData(tests); text != "" {
 		return j.verdict(sdk.Inconclusive, fmt.Sprintf("the code reads what its tests expect: it names %q, as no code but theirs did before", text)), nil
 	}

@@ -15,7 +15,7 @@ import (
 // needsTests returns a verdict on code that detects tests, and on Go code that does not build without its tests,
 // from which it may take what they expect; nil on other code.
 func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
-	if asked := a.asksIfTested(); asked != "" {
+	if asked := a.testDetection(); asked != "" {
 		return j.verdict(sdk.Inconclusive, "the code asks whether it is tested: "+asked), nil
 	}
 	removed := a.removeTests()
@@ -39,8 +39,8 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
 }
 
-// outside matches Go tests in an external _test package, which the package under test cannot use.
-var outside = regexp.MustCompile(`(?m)^package \w+_test\b`)
+// externalTest matches Go tests in an external _test package, which the package under test cannot use.
+var externalTest = regexp.MustCompile(`(?m)^package \w+_test\b`)
 
 // removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if all
 // are in external packages.
@@ -54,7 +54,7 @@ func (a *attempt) removeTests() (removed []jail.Change) {
 			continue
 		}
 		text, err := a.tree.read(file)
-		isWithin = isWithin || err == nil && !outside.Match(text)
+		isWithin = isWithin || err == nil && !externalTest.Match(text)
 		removed = append(removed, jail.Change{Path: file, Delete: true})
 	}
 	if !isWithin {
@@ -67,8 +67,8 @@ func (a *attempt) removeTests() (removed []jail.Change) {
 var askingIfTested = regexp.MustCompile(`PYTEST_CURRENT_TEST|["'](?:pytest|unittest)["'] (?:not )?in sys\.modules|sys\.modules\.get\(["'](?:pytest|unittest)\b|` +
 	`NODE_TEST_CONTEXT|JEST_WORKER_ID|\btesting\.Testing\(\)|\bflag\.Lookup\("test\.|\bcfg!\(test\)`)
 
-// asksIfTested returns the code with which the answer newly detects tests, or "".
-func (a *attempt) asksIfTested() string {
+// testDetection returns the code with which the answer newly detects tests, or "".
+func (a *attempt) testDetection() string {
 	for _, change := range a.changes {
 		before, _ := a.tree.read(change.Path) // it does not exist if the file is new
 		if asked := askingIfTested.Find(change.Data); isCode(change.Path) && asked != nil && !bytes.Contains(before, asked) {

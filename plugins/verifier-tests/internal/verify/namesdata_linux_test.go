@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Code in Go that newly reads the files its tests compare with says nothing, also if one case of a test
-// is right without; code that reads other files, or read these before, is judged.
+// Go code that newly reads the files its tests compare with gets an inconclusive verdict, even if one case of a test does
+// not depend on them; code that reads other files, or read these before, is judged.
 func TestCodeThatNamesTheDataOfItsTests(t *testing.T) {
 	long(t)
 	const compares = "want, err := os.ReadFile(filepath.Join(\"testdata\", name+\".golden\"))\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif !bytes.Equal([]byte(got), want) {\n\t\tt.Errorf(\"%s: %q, want %q\", name, got, want)\n\t}\n"

@@ -3,6 +3,9 @@ package verify
 import (
 	"bytes"
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
@@ -39,28 +42,75 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
 }
 
-// outside matches tests in Go that lie beside the package, which cannot use them.
-var outside = regexp.MustCompile(`(?m)^package \w+_test\b`)
-
 // removeTests are the changes that remove the tests from the packages in Go that the answer
-// changes; none where all lie beside their packages.
+// changes; none where their code cannot be using what these tests declare.
 func (a *attempt) removeTests() (removed []jail.Change) {
-	folders, isWithin := map[string]bool{}, false
+	texts := map[string][]byte{} // of the files in the folders of these packages
+	folders := map[string]bool{}
 	for _, change := range a.changes {
 		folders[path.Dir(change.Path)] = folders[path.Dir(change.Path)] || path.Ext(change.Path) == ".go"
 	}
 	for _, file := range a.tree.Files {
-		if !folders[path.Dir(file)] || !strings.HasSuffix(file, "_test.go") {
-			continue
+		if folders[path.Dir(file)] {
+			texts[file], _ = a.tree.read(file) // a file of tests that cannot be read may declare anything
 		}
-		text, err := a.tree.read(file)
-		isWithin = isWithin || err == nil && !outside.Match(text)
-		removed = append(removed, jail.Change{Path: file, Delete: true})
 	}
-	if !isWithin {
+	for _, change := range a.changes {
+		texts[change.Path] = change.Data
+	}
+	var tests, code [][]byte
+	for file, text := range texts {
+		switch {
+		case !strings.HasSuffix(file, "_test.go"):
+			code = append(code, text)
+			continue
+		case a.tree.has(file):
+			removed = append(removed, jail.Change{Path: file, Delete: true})
+		}
+		tests = append(tests, text)
+	}
+	if !mayUseTests(bytes.Join(code, []byte("\n")), tests) {
 		return nil
 	}
 	return removed
+}
+
+var (
+	word = regexp.MustCompile(`[\pL_][\pL\pN_]*`)
+	// nameless matches how code uses files of tests, or is left out of the build, without a name of theirs.
+	nameless = regexp.MustCompile(`(?m)^\s*//\s*(go:embed|go:build|\+build)|^\s*(import\s+)?"C"`)
+)
+
+// mayUseTests reports whether code in Go may be using what files of tests declare. Methods may be used
+// without being named.
+func mayUseTests(code []byte, tests [][]byte) bool {
+	names := map[string]bool{}
+	for _, text := range tests {
+		file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+		if err != nil {
+			return true
+		}
+		if strings.HasSuffix(file.Name.Name, "_test") {
+			continue // beside the package, which cannot use it
+		}
+		for node := range ast.Preorder(file) {
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					return true
+				}
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, name := range n.Names {
+					names[name.Name] = true
+				}
+			}
+		}
+	}
+	delete(names, "_")
+	return len(names) > 0 && (nameless.Match(code) || slices.ContainsFunc(word.FindAll(code, -1), func(w []byte) bool { return names[string(w)] }))
 }
 
 // askingIfTested matches how code asks whether tests run it.

@@ -63,7 +63,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 // fly takes the pre-flight from the store, or makes it and stores it.
 func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err == nil {
 			p.lacks = lackedBy(t, p.report)
 		}
 		return err

@@ -38,8 +38,8 @@ type Verifier struct {
 	// programs are those that the command may start by their names.
 	programs func() programs
 	compiled sync.Map // trees that compileOnce has seen
-	// compileFrom is the time of processors that the tests of an untouched tree take, from
-	// which on its packages are compiled by a run of their own, once for all answers. Where
+	// compileFrom is the time of processors that the tests of an untouched tree take, or without
+	// a pre-flight those of an answer, from which on its packages are compiled by a run of their own, once for all answers. Where
 	// all is compiled that they need, those of a small package take a quarter of a second.
 	// Where they take less, there is little to compile.
 	compileFrom time.Duration
@@ -136,9 +136,8 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	// Without a pre-flight nobody knows what its tests take.
-	isCostly := j.before == nil || j.before.result.CPU >= v.compileFrom
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: isCostly}
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), isFirst: j.before == nil}
+	a.compile = j.before != nil && j.before.result.CPU >= v.compileFrom
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
@@ -192,8 +191,9 @@ type attempt struct {
 	guarded []string
 	// only, when not nil, are the files whose tests are asked for.
 	only []string
-	// compile says that the tree's packages are compiled first, where they were not yet.
-	compile bool
+	// compile says that the tree's packages are compiled first, where they were not yet. isFirst
+	// says that no run before has told whether that pays.
+	compile, isFirst bool
 	// record is a file that tests write to, see alter.Request.
 	record string
 }
@@ -221,15 +221,21 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
+	if a.compile || !mounts(t.walls) || a.isFirst && plan.Cold() {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
 	}
-	result, err := v.runSpec(ctx, t, spec, plan, trusted)
+	result, err := v.runSpec(ctx, a, spec, plan)
 	if err != nil {
 		return nil, nil, err
 	}
+	if a.isFirst && !trusted && result.CPU >= v.compileFrom {
+		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
+			return nil, nil, err
+		}
+	}
+	a.isFirst = false
 	own := *result // but for the record, which is no report of the tests
 	own.Reports = maps.Clone(result.Reports)
 	delete(own.Reports, a.record)
@@ -259,17 +265,17 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 	return plan, spec, nil
 }
 
-// runSpec runs a plan, and a trusted one again whose time was up.
-func (v *Verifier) runSpec(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan, trusted bool) (*jail.Result, error) {
-	result, err := t.walls.Run(ctx, spec)
-	if err != nil || !trusted || result.End != jail.EndTimeout {
+// runSpec runs a plan, and a first one again whose time was up.
+func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, plan *runner.Plan) (*jail.Result, error) {
+	result, err := a.tree.walls.Run(ctx, spec)
+	if err != nil || !a.isFirst || result.End != jail.EndTimeout {
 		return result, err
 	}
 	// It may have compiled all that time, and nothing of that is kept.
-	if isWarm, err := v.compileOnce(ctx, t, spec, plan); err != nil || !isWarm {
+	if isWarm, err := v.compileOnce(ctx, a.tree, spec, plan); err != nil || !isWarm {
 		return result, err
 	}
-	return t.walls.Run(ctx, spec)
+	return a.tree.walls.Run(ctx, spec)
 }
 
 // spec is the run of a plan on a tree, by a program of this machine.

@@ -62,7 +62,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 // loadOrRun loads the pre-flight from the store, or runs and stores it.
 func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err == nil {
 			p.lacks = lackedBy(t, p.report)
 		}
 		return err

@@ -295,9 +295,10 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 // judge sets cost, tokens and verdict from the step's trace.
 func (o *Outcome) judge(report *middleware.Report) error {
 	step := report.Steps()[0]
-	o.CostUSD = step.CostUSD
-	o.InputTokens = step.Usage.InputTokens + step.Usage.CachedInputTokens + step.Usage.CacheWriteTokens
-	o.OutputTokens = step.Usage.OutputTokens + step.Usage.ReasoningTokens
+	o.CostUSD, o.EstimatedInputTokens = step.CostUSD, step.InputTokens
+	if u := &step.Usage; !u.Estimated { // estimated lengths count as unknown, as in use
+		o.InputTokens, o.OutputTokens = u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens, u.OutputTokens+u.ReasoningTokens
+	}
 	for i := range step.Calls {
 		call := &step.Calls[i]
 		o.LatencySeconds += call.Latency.Seconds()

@@ -15,16 +15,19 @@ import (
 
 // Outcome is the result of one model on one task, a line of the outcome file.
 type Outcome struct {
-	QueryID        string  `json:"query_id"`
-	Group          string  `json:"group,omitempty"`
-	Prompt         string  `json:"prompt,omitempty"`
-	Model          string  `json:"model"`
-	Quality        float64 `json:"quality"`
-	CostUSD        float64 `json:"cost_usd"`
-	InputTokens    int     `json:"input_tokens"`
-	OutputTokens   int     `json:"output_tokens"`
-	LatencySeconds float64 `json:"latency_seconds"`
-	Answer         string  `json:"answer"`
+	QueryID      string  `json:"query_id"`
+	Group        string  `json:"group,omitempty"`
+	Prompt       string  `json:"prompt,omitempty"`
+	Model        string  `json:"model"`
+	Quality      float64 `json:"quality"`
+	CostUSD      float64 `json:"cost_usd"`
+	InputTokens  int     `json:"input_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	// EstimatedInputTokens is the router's estimate of the prompt's length, by which a profile predicts costs in
+	// use; of a run of an agent that of its first step.
+	EstimatedInputTokens int     `json:"estimated_input_tokens,omitempty"`
+	LatencySeconds       float64 `json:"latency_seconds"`
+	Answer               string  `json:"answer"`
 	// Verdict is the verdict on the answer, with its confidence.
 	Verdict *sdk.Verdict `json:"verdict,omitempty"`
 	// Signals are the signals of the answer; see sdk.Answer.

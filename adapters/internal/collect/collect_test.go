@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -199,6 +200,19 @@ func TestACandidateIsTheJudge(t *testing.T) {
 	}
 	if b.small.calls != 9 || b.large.calls != 3 {
 		t.Errorf("small was asked %d times, and large %d times", b.small.calls, b.large.calls)
+	}
+	// A verdict is paid for beside the answer, not as part of it: a fit adds the two.
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if small := table.Index("small"); table.CostUSD[0][small] != 0.001 || table.VerdictsUSD[0][small] != 0.001 {
+		t.Errorf("costs %v, of verdicts %v", table.CostUSD, table.VerdictsUSD)
+	}
+	// All of it counts under the cap, also in the next run.
+	const paid = 9*0.001 + 3*0.01
+	if sum := b.run(t); math.Abs(sum.SpentUSD-paid) > 1e-9 {
+		t.Errorf("%v USD spent according to the file, want %v", sum.SpentUSD, paid)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
@@ -86,12 +87,26 @@ func (o *file) load() error {
 			return errors.Join(fmt.Errorf("line %d is no outcome of a collection", line), err)
 		}
 		o.done[key{row.QueryID, row.Model}] = true
-		o.spentUSD += row.CostUSD
+		o.spentUSD += row.paidUSD()
 		if row.Worker != "" {
-			o.queuedUSD += row.CostUSD
+			o.queuedUSD += row.paidUSD()
 		}
 		end += int64(len(text))
 	}
+}
+
+// paidUSD returns the cost of the calls, the verdict and the signals.
+func (o *Outcome) paidUSD() float64 {
+	usd := o.CostUSD
+	if o.Verdict != nil {
+		usd += o.Verdict.CostUSD
+	}
+	for name, price := range o.Signals {
+		if strings.HasSuffix(name, sdk.SignalCostUSD) {
+			usd += price
+		}
+	}
+	return usd
 }
 
 // add appends an outcome and syncs the file.

@@ -339,7 +339,9 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 		}
 		o := Outcome{
 			Quality: c.Quality.Mean, IsChance: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
-			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		}
+		if u := &c.Usage; !u.Estimated { // as in a fit
+			o.InputTokens, o.OutputTokens = u.InputTokens, u.OutputTokens+u.ReasoningTokens
 		}
 		switch q, ok := c.Verdict.Quality(); {
 		case ok && c.Verdict.Errs():

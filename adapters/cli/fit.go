@@ -60,12 +60,13 @@ than 50 answers share one regression, named *. The printed scores are measured o
 that were left out.
 
 With --check, compare what the profile predicted for each model just before it ran with
-what happened. The Brier score is compared with the one that the estimates predict. The
-mean quality and cost of every model, the quality in every group and the share of queries
-in new groups are compared using the errors of the fit. A drift is reported in error with
-probability 1 %. If there is one, the exit code is 1, unless a better profile is written:
-with --out, a profile is fitted to the older traces and compared with the current one on
-the newest. Only if it predicts these better by more than two standard errors is a profile
+what happened: its cost, and its quality by verdicts on answers or on runs. The Brier score
+is compared with the one that the estimates predict. The mean quality and cost of every
+model, the quality in every group and the share of queries in new groups are compared using
+the errors of the fit. A drift is reported in error with probability 1 %. If there is one,
+the exit code is 1, unless a better profile is written; it is 2 if nothing could be
+compared. With --out, a profile is fitted to the older traces and compared with the current
+one on the newest. Only if it predicts these better by more than two standard errors is a profile
 fitted to all traces and written. The traces must contain randomly asked models: set
 explore in the policy's trace block.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json

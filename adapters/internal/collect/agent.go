@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -105,6 +106,7 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	}
 	a.cut[t.Run] = a.cut[t.Run] || t.Stop == sdk.StopBudget
 	row.CostUSD = sdk.RoundUSD(row.CostUSD + t.CostUSD)
+	row.EstimatedInputTokens = cmp.Or(row.EstimatedInputTokens, t.InputTokens)
 	row.InputTokens += t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
 }

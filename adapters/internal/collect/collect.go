@@ -261,7 +261,7 @@ func askModel(ctx context.Context, r *router.Router, t *Task, model, run string)
 	if err != nil {
 		return &answer{Error: err.Error(), USD: report.CostUSD(), cause: err}
 	}
-	return &answer{Outcome: row, USD: row.CostUSD}
+	return &answer{Outcome: row, USD: report.CostUSD()}
 }
 
 // runTask runs one task on one model and records the outcome. An error ends the collection; a failed call returns
@@ -292,15 +292,18 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 	return nil
 }
 
-// judge sets cost, tokens and verdict from the step's trace.
+// judge sets cost, tokens and verdict from the step's trace. The cost is that of the calls alone, as in traces:
+// verdicts and signals have prices of their own, and may not be bought in use.
 func (o *Outcome) judge(report *middleware.Report) error {
 	step := report.Steps()[0]
-	o.CostUSD = step.CostUSD
-	o.InputTokens = step.Usage.InputTokens + step.Usage.CachedInputTokens + step.Usage.CacheWriteTokens
-	o.OutputTokens = step.Usage.OutputTokens + step.Usage.ReasoningTokens
+	o.EstimatedInputTokens = step.InputTokens
+	if u := &step.Usage; !u.Estimated { // estimated lengths count as unknown, as in use
+		o.InputTokens, o.OutputTokens = u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens, u.OutputTokens+u.ReasoningTokens
+	}
 	for i := range step.Calls {
 		call := &step.Calls[i]
 		o.LatencySeconds += call.Latency.Seconds()
+		o.CostUSD = sdk.RoundUSD(o.CostUSD + call.CostUSD)
 		if call.Error != "" {
 			continue
 		}
@@ -316,11 +319,6 @@ func (o *Outcome) judge(report *middleware.Report) error {
 		verdict := *call.Verdict
 		verdict.Isolation, verdict.IsolationMissing = nil, nil // the same in every row
 		o.Verdict = &verdict
-		for name, usd := range call.Signals {
-			if strings.HasSuffix(name, sdk.SignalCostUSD) {
-				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the price of a signal, which may or may not be bought in use
-			}
-		}
 	}
 	return nil
 }

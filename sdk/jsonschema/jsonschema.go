@@ -81,8 +81,14 @@ func (s *Schemas) compile(text []byte) compiledSchema {
 	if c.schema, c.err = compile(text, c.visits); c.err != nil {
 		c.err = fmt.Errorf("the schema: %w", c.err)
 	}
-	if s.size.Add(int64(len(text))) <= maxKept {
-		s.known.Store(string(text), c)
+	size := int64(len(text))
+	kept := s.size.Add(size) <= maxKept
+	if kept {
+		_, known := s.known.LoadOrStore(string(text), c)
+		kept = !known
+	}
+	if !kept {
+		s.size.Add(-size) // the limit is for what is kept only
 	}
 	return c
 }

@@ -84,3 +84,19 @@ func TestAttackVisits(t *testing.T) {
 		}
 	}
 }
+
+// A schema that is too large to be kept leaves the room to others: theirs are compiled once.
+func TestALargeSchemaLeavesTheCacheToOthers(t *testing.T) {
+	var s jsonschema.Schemas
+	compile := func(schema string) {
+		if err := s.Compile([]byte(schema)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compile(`{"title": "` + strings.Repeat("x", 17<<20) + `"}`)
+	const small = `{"type": "object", "properties": {"a": {"type": "string"}, "b": {"minimum": 0}}}`
+	compile(small)
+	if n := testing.AllocsPerRun(10, func() { compile(small) }); n > 5 {
+		t.Errorf("%v allocations: it is compiled again", n)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -82,7 +83,11 @@ func (g *Guard) remember(digest [32]byte, k knownKey) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.known) >= maxKnown {
-		clear(g.known)
+		// However many unknown keys clients try, valid ones keep their grace.
+		maps.DeleteFunc(g.known, func(_ [32]byte, k knownKey) bool { return k.key == nil })
+		if len(g.known) > maxKnown/2 {
+			clear(g.known)
+		}
 	}
 	g.known[digest] = k
 }

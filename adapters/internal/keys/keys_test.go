@@ -409,3 +409,26 @@ func TestAStoreFileThatIsMovedAway(t *testing.T) {
 		t.Errorf("%d lines of log:\n%s", n, log.String())
 	}
 }
+
+// However many unknown keys clients try, a valid key keeps its grace while the store is unavailable.
+func TestAFloodOfUnknownKeysLeavesValidOnes(t *testing.T) {
+	s, g, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	secret, err := Create(t.Context(), s, &store.Key{Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.find(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxKnown + 1 {
+		g.remember(digest(fmt.Sprint(i)), knownKey{at: g.now()})
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Add(int64(2 * fresh))
+	defer ahead.Add(-int64(2 * fresh))
+	if key, err := g.find(t.Context(), secret); err != nil || key.Tenant != "acme" {
+		t.Errorf("%+v, %v", key, err)
+	}
+}

@@ -461,3 +461,16 @@ func TestASpoolFullOfJunk(t *testing.T) {
 		t.Error("a link was followed")
 	}
 }
+
+// A trace that is recorded after Close is lost for that reason, not for lack of room.
+func TestATraceAfterClose(t *testing.T) {
+	for _, spool := range []string{"", t.TempDir()} {
+		var faults []error
+		b := store.NewBuffer(&traces{have: map[string]string{}}, store.BufferOptions{Spool: spool, Fault: func(err error, _ int64) { faults = append(faults, err) }})
+		b.Close()
+		b.Record(t.Context(), &sdk.Trace{ID: "late"})
+		if len(faults) != 1 || faults[0].Error() != "traces are dropped: the buffer is closed" {
+			t.Errorf("spool %q: %v", spool, faults)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package cases
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -359,5 +358,5 @@ func (l *loader) text(path string) (string, error) {
 		return "", err
 	}
 	data, err := regular.Read(os.OpenFile, path, maxBytes)
-	return string(bytes.ToValidUTF8(data, []byte("\uFFFD"))), err
+	return string(data), err
 }

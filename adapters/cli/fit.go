@@ -49,7 +49,8 @@ are those of the policy; name the profile in its fit block.
 Instead of a budget, --min-quality and --as-good-as choose the cheapest strategy that
 reaches a quality, promised for as many new queries as were fitted; --max-wrong promises
 the share of wrong answers among those served as good. If a promise is impossible, the
-command fails and says what is missing.
+command fails and says what is missing. If the queries are steps of runs, as in traces, the
+quality is that of the runs: a run is right only if all its steps are.
 
 The strategy is fitted to estimates made without the query at hand, and the budget is
 checked on decisions made without it.
@@ -86,9 +87,9 @@ explore in the policy's trace block.`,
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
-	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, from 0 to 1")
-	flags.StringVar(&f.asGoodAs, "as-good-as", "", "choose the cheapest strategy that is as good as this model on new queries, within --margin")
-	flags.Float64Var(&f.margin, "margin", 0.01, "with --as-good-as, how much lower the quality may be")
+	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, or on new runs if the queries are steps of runs, from 0 to 1")
+	flags.StringVar(&f.asGoodAs, "as-good-as", "", "choose the cheapest strategy that is as good as this model on new queries, or on new runs if the queries are steps of runs, within --margin")
+	flags.Float64Var(&f.margin, "margin", 0.01, "with --as-good-as, how much lower the quality of the queries or runs may be")
 	flags.Float64Var(&f.maxWrong, "max-wrong", 0, "find the estimate above which at most this share of answers is wrong")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of promises about quality")
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
@@ -144,6 +145,9 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	use, err := f.forecastUse(ctx, s, policy)
 	if err != nil {
+		return err
+	}
+	if table, err = p.Labelled(table); err != nil {
 		return err
 	}
 	rival, err := rivalOf(ctx, p, policy, table, measured, use)

@@ -111,6 +111,17 @@ func TestFitToShadowedSteps(t *testing.T) {
 	if got := run("outcomes", "traces.jsonl"); !strings.Contains(got, `"quality" is verdicts on runs, else agreement with large here`) {
 		t.Errorf("after a verdict:\n%s", got)
 	}
+	// The other steps are still labelled by all answers, and what counts is the run.
+	got = run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--strategy", "index", "--as-good-as", "large", "--margin", "0.5", "--out", "profile.json")
+	for _, want := range []string{
+		"fitted to verdicts on runs, else how the answers of all models agree, which measures no quality", "flash is right in about 9",
+		"as good as large to within 50.00 points of the runs, which have 4.0 steps each; on queries", "RUNS RIGHT, if a run has 4.0 steps and each must be right: about ", "% with profile.json, ",
+		"% always asking large, ", "% with policy.hcl without a profile\n", "each by itself (verdicts on runs, else how the answers of all models agree)",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("fit does not say %q:\n%s", want, got)
+		}
+	}
 }
 
 // An error of a fit without labels or outcomes says how to get them.
@@ -174,7 +185,7 @@ func TestFitSaysThatItSavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, flags := range [][]string{{"--as-good-as", "large", "--margin", "0.05"}, {"--as-good-as", "large", "--margin", "0.05", "--strategy", "index"}} {
+	for _, flags := range [][]string{{"--as-good-as", "large", "--margin", "0.1"}, {"--as-good-as", "large", "--margin", "0.1", "--strategy", "index"}} {
 		var out, log bytes.Buffer
 		args := append([]string{"fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json"}, flags...)
 		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log}); code != 0 {

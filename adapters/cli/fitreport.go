@@ -53,6 +53,9 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout, on the runs of these traces and, in 95 of 100 cases, as many further ones, as stepfall policy plan --traces has it\n",
 				usd(u.With), usd(u.Without), u.With.Policy)
 		}
+		if saved != nil {
+			saved.Runs.print(w, saved)
+		}
 		if rival != nil {
 			rival.print(w, path)
 		}
@@ -141,7 +144,7 @@ func reportData(w *printer, p *fit.Profile) {
 	w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
 	for _, m := range p.Models {
 		if m.Right > 0 {
-			w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
+			w.f("%s is right in about %.0f %% (by these labels, within some 7 points)\n", m.Name, 100*m.Right)
 		}
 	}
 	if more := enoughLabels - p.Data.Complete; more > 0 {

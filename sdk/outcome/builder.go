@@ -293,6 +293,7 @@ func (b *builder) table(file string) (*Table, error) {
 		Ante: b.matrix(colAnte), Post: b.matrix(colPost), Propensity: b.matrix(colPropensity),
 		StepVerdicts: b.stepVerdicts,
 	}
+	b.setRuns(t)
 	b.setPropensities(t.Propensity)
 	if t.Quality == nil {
 		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}

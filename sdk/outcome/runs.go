@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,6 +28,32 @@ func (b *builder) runOf(t *sdk.Trace) *run {
 		b.runs[key] = r
 	}
 	return r
+}
+
+// setRuns sets the table's runs, their verdicts and their mean length. A query that several runs share is a step of
+// the first of them.
+func (b *builder) setRuns(t *Table) {
+	steps, runs := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(b.runs)) {
+		r := b.runs[name]
+		if len(r.returned) == 0 {
+			continue
+		}
+		queries := map[int]bool{} // attempts at one query are one step
+		for _, p := range r.returned {
+			queries[p.query] = true
+		}
+		steps, runs = steps+len(queries), runs+1
+		if t.Runs == nil {
+			t.Runs, t.RunVerdicts = make([]string, len(b.queryIDs)), widen(make([][]float64, len(b.queryIDs)), len(b.names), math.NaN())
+		}
+		for _, p := range r.returned {
+			if t.Runs[p.query] == "" {
+				t.Runs[p.query], t.RunVerdicts[p.query][p.model] = name, r.quality
+			}
+		}
+	}
+	t.StepsPerRun = float64(steps) / float64(max(runs, 1))
 }
 
 // creditRuns gives steps their share of the verdicts on their runs, and reports whether

@@ -48,6 +48,15 @@ type Table struct {
 	// from the end of their run: 1 is a pass, 0 a fail, 0.5 none. For other answers it is NaN, and
 	// in a Verified table their Quality is itself such a verdict. Nil if no quality came later.
 	StepVerdicts [][]float64
+	// Runs names the run of an agent that each query is a step of; "" means unknown. A run is right only if
+	// all its steps are.
+	Runs []string
+	// RunVerdicts has, at the model whose answer a step's run took, the verdict on that run: the probability
+	// that it was right. NaN means none.
+	RunVerdicts [][]float64
+	// StepsPerRun is the mean number of steps of all recorded runs, including steps that are not in the table; 0 if no
+	// query is known to be a step of a run.
+	StepsPerRun float64
 	// Signals are further post-hoc numbers, by name.
 	Signals map[string][][]float64
 	// Verdicts are the verdicts of judges that will also judge the models in use, by the
@@ -197,11 +206,11 @@ func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 // to the matrices. The functions must return nil for nil.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
 	return &Table{
-		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Answers: texts(t.Answers),
+		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Runs: column(t.Runs), Answers: texts(t.Answers),
 		Quality: numbers(t.Quality), CostUSD: numbers(t.CostUSD), VerdictsUSD: numbers(t.VerdictsUSD),
 		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), EstimatedInputTokens: numbers(t.EstimatedInputTokens), ToolTroubles: numbers(t.ToolTroubles),
 		LatencySeconds: numbers(t.LatencySeconds), Ante: numbers(t.Ante), Post: numbers(t.Post), Propensity: numbers(t.Propensity),
-		StepVerdicts: numbers(t.StepVerdicts), Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
+		StepVerdicts: numbers(t.StepVerdicts), RunVerdicts: numbers(t.RunVerdicts), StepsPerRun: t.StepsPerRun, Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
 		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}
 }

@@ -152,7 +152,7 @@ func (b *Buffer) report(err error) {
 }
 
 // errFull is the reason for dropped traces.
-var errFull = errors.New("as many wait for the store as may")
+var errFull = errors.New("the buffer is full")
 
 // wake signals a channel of capacity 1 without blocking.
 func wake(c chan struct{}) {
@@ -409,7 +409,7 @@ func (b *Buffer) Close() error {
 		faults = append(faults, fmt.Errorf("%d traces wait in %s until a process opens the store again", kept, b.o.Spool))
 	}
 	if lost > 0 {
-		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was away, or could not hold them", lost))
+		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was unavailable or rejected them", lost))
 	}
 	return errors.Join(faults...)
 }

@@ -110,12 +110,12 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	if r.Written {
 		w.f("better: %s is fitted to all %d traces\n", out, r.Older+r.Newer)
 	} else {
-		w.f("not better: %s is not written, and the profile in use stays\n", out)
+		w.f("not better: %s is not written; keep the profile in use\n", out)
 	}
 }
 
 func reportReliability(w *printer, a *fit.Assessment) {
-	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true\n",
+	w.f("%d judged calls in %d traces: Brier score %.4f, expected %.4f\n",
 		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
 	bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
 	for i, b := range a.Quality.Bins {
@@ -126,7 +126,7 @@ func reportReliability(w *printer, a *fit.Assessment) {
 
 func reportDrifts(w *printer, a *fit.Assessment) {
 	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these differ from the expected ones\n", a.Tests)
-	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
+	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"observed", true}, column{"standard deviations", true})
 	for _, d := range a.Drifts {
 		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))
 	}

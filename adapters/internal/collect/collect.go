@@ -63,7 +63,7 @@ type Summary struct {
 }
 
 // ErrNoVerifier means that the policy has no verifier to measure quality.
-var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer; add a verifier block, or have --agent COMMAND do whole runs that --check COMMAND judges")
+var ErrNoVerifier = errors.New("the policy has no verifier, so answers have no quality: add a verifier block, or judge whole runs with --agent COMMAND --check COMMAND")
 
 // grace is how long calls in flight can continue after the context has ended, since they are paid for.
 const grace = 2 * time.Second
@@ -157,7 +157,7 @@ func checkJudged(p *policies.Policy) error {
 	for _, v := range judges {
 		by = append(by, fmt.Sprintf("--set 'verifier[%q].models=[%s]'", v.Name, strings.Join(all, ", ")))
 	}
-	return fmt.Errorf("nothing judges answers of %s, so that no outcome would come of what they cost: let a verifier look at them too, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
+	return fmt.Errorf("no verifier judges answers of %s, so they would cost money and give no outcome: let one judge them, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
 }
 
 // asker runs a task on a model. An error ends the collection.
@@ -348,7 +348,7 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 const maxWasted = 10
 
 // ErrWasted ends a collection whose calls are paid for in vain: the verifier is probably broken.
-var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for and gave no outcome")
+var ErrWasted = errors.New("stopped after 10 consecutive paid calls without an outcome")
 
 // maxFaults bounds the reasons in a summary.
 const maxFaults = 10

@@ -365,7 +365,7 @@ func TestTasksAtFaultAreAllReported(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"tasks.jsonl:2", "line 1 too", "tasks.jsonl:3", "needs query_id and prompt", "tasks.jsonl:4", "promt"} {
+	for _, want := range []string{"tasks.jsonl:2", "see line 1", "tasks.jsonl:3", "needs query_id and prompt", "tasks.jsonl:4", "promt"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
 		}

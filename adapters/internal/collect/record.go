@@ -84,7 +84,7 @@ func (o *file) load() error {
 		}
 		var row Outcome
 		if err := json.Unmarshal(text, &row); err != nil || row.QueryID == "" || row.Model == "" {
-			return errors.Join(fmt.Errorf("line %d is no outcome of a collection", line), err)
+			return errors.Join(fmt.Errorf("line %d is not an outcome of stepfall collect", line), err)
 		}
 		o.done[key{row.QueryID, row.Model}] = true
 		o.spentUSD += row.paidUSD()

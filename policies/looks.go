@@ -144,7 +144,7 @@ func (l *loader) warnUnreadSignals(p *Policy) {
 		case p.Fit == nil && !l.o.Looked:
 			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("nothing reads the signal of verifier %q", v.Name),
 				"Only the estimator of a profile reads signals, if it was fitted to outcomes that have a column of that name.",
-				"Add fit { profile = \"profile.json\" }, fitted to outcomes of stepfall collect with this policy, or remove as.")
+				"Add fit { profile = \"profile.json\" }, fitted to outcomes of stepfall collect with this policy, or remove the argument as.")
 		case v.As == "bought" && p.Strategy.Kind != "index":
 			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("%s buys no signals", p.Strategy.Kind),
 				"Only index weighs the gain of a signal against its price: verifier \""+v.Name+"\" is never called.",

@@ -72,7 +72,7 @@ func (r *running) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("stopping")) {
 		close(r.stopping)
 	}
-	if bytes.Contains(p, []byte("policy in force")) {
+	if bytes.Contains(p, []byte("policy reloaded")) {
 		r.swapped <- struct{}{}
 	}
 	return len(p), nil

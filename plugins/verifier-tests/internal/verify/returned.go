@@ -249,7 +249,7 @@ func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, 
 		case !hasSameValues(noted[c.Name], again[c.Name]):
 			e.setUnknown("the code returns something else in each run", nameOf(c, nil))
 		case !allPass || c.Handed:
-			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name])), nil
+			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they depend on each other: "+nameOf(c, e.held[c.Name])), nil
 		default:
 			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+nameOf(c, e.held[c.Name])), nil
 		}

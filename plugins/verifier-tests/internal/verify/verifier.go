@@ -85,7 +85,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	layers, missing := walls.Layers()
 	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
-		evidence := "required isolation is not to be had here: " + strings.Join(lacks, ", ")
+		evidence := "required isolation is unavailable here: " + strings.Join(lacks, ", ")
 		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: evidence, IsolationMissing: missing}, nil
 	}
 	dir := cmp.Or(query.WorkDir, v.config.WorkDir)

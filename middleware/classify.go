@@ -133,6 +133,8 @@ func stepCode(ctx context.Context, err, deciding error, t *sdk.Trace) llms.Error
 		return llms.ErrCodeUnknown
 	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		return llms.ErrCodeProviderUnavailable
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && strings.Contains(err.Error(), step.ReasonLongPrompt): // a shorter prompt is feasible
+		return llms.ErrCodeTokenLimit
 	case errors.Is(err, sdk.ErrNoFeasibleModel):
 		return llms.ErrCodeInvalidRequest
 	case known:

@@ -13,18 +13,18 @@
 //
 // # What the application sees
 //
-// One call, one response and one pair of callback events, however many models were asked. The
+// One call, one response and one pair of callback events, however many models were called. The
 // GenerationInfo is that of the answering model, with the totals of the step added under keys that
-// begin with "stepfall.". [WithReport] collects the results of an agent's steps; [WithInfo] says where
-// they come from: run, session, tenant, format.
+// begin with "stepfall.". [WithReport] collects the results of an agent's steps; [WithInfo] states their
+// origin: run, session, tenant, format.
 //
 // llms.WithModel with the name of a candidate pins the step to that candidate. Any other name is
 // ignored, because at most one of the candidates could be served under it.
 //
 // # What the models see
 //
-// The caller's messages and options, converted to what each client understands: roles, tools instead
-// of deprecated functions, JSON arguments, images. A stream is held back until an answer is chosen
+// The caller's messages and options, converted to the form that each client understands: roles, tools in
+// place of deprecated functions, JSON arguments, images. A stream is held back until an answer is chosen
 // ([StreamMode]).
 //
 // # Errors

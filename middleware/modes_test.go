@@ -365,6 +365,14 @@ func TestOutageStaysAnOutage(t *testing.T) {
 	if failed, ok := errors.AsType[*llms.Error](err); !ok || failed.Code != llms.ErrCodeInvalidRequest {
 		t.Errorf("no model with tools: %v", err)
 	}
+	// Agents compact a conversation that is too long for all models, or for the one that they name.
+	other := small(says("fine"))
+	other.Model.ContextTokens, other.Model.Capabilities.Tools = 100, true
+	m = wrap(t, middleware.Config{Models: []middleware.Candidate{one, other}})
+	_, err = m.GenerateContent(t.Context(), human(strings.Repeat("a word ", 1000)), llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "a"}}}))
+	if failed, ok := errors.AsType[*llms.Error](err); !ok || failed.Code != llms.ErrCodeTokenLimit {
+		t.Errorf("a prompt that is too long: %v", err)
+	}
 }
 
 // An answer that ends at the caller's own limit is not a fault, and no other model is called.

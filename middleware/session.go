@@ -111,14 +111,28 @@ func (s *Sessions) RecordUse(id string, result *step.Result) {
 	known := s.sessionFor(shard, id, now)
 	known.last, known.used = s.keys[result.Index], now
 	for i := range result.Attempts {
-		u := &result.Attempts[i].Answer.Usage
 		for k := range s.models {
-			if s.models[k].Name == result.Attempts[i].Answer.Model {
-				known.cached[s.keys[k]] = prefix{u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, now}
+			if a := &result.Attempts[i].Answer; s.models[k].Name == a.Model {
+				before, hadRead := known.cached[s.keys[k]]
+				hadRead = hadRead && now.Sub(before.at) < s.c.CacheTTL
+				known.cached[s.keys[k]] = prefix{cachedTokens(&a.Usage, &s.models[k].Price, hadRead), now}
 			}
 		}
 	}
 	s.saveShared(id, known)
+}
+
+// cachedTokens returns how much of a prompt the provider is expected to have cached. Providers that charge for writes
+// report them; others cache a prompt unless they read nothing of it although the model had read the conversation
+// before, as happens to short prompts.
+func cachedTokens(u *sdk.Usage, p *sdk.Price, hadRead bool) int {
+	switch {
+	case p.CacheWrite > p.Input:
+		return u.CachedInputTokens + u.CacheWriteTokens
+	case hadRead && u.CachedInputTokens == 0:
+		return 0
+	}
+	return u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
 }
 
 // sessionFor returns a session, creating it if necessary. The shard is locked.

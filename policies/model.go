@@ -108,9 +108,9 @@ type Price struct {
 type Quality struct {
 	// Expected quality, in [0, 1].
 	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
-	// Standard deviation of a verifier's or estimator's expected result about an answer, around the mean.
-	// It is not the uncertainty of the mean. It is not used if there is neither a verifier nor an estimator
-	// nor a profile.
+	// Standard deviation, around the mean, of the estimate that a verifier or estimator is expected to give
+	// to an answer. It is not the uncertainty of the mean. It is not used if there is neither a verifier nor an
+	// estimator nor a profile.
 	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
 }
 

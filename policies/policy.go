@@ -249,11 +249,11 @@ type Budget struct {
 	TenantUSD float64 `policy:"tenant_usd" min:"0"`
 	// Period after which a tenant's account is reset; "0s" means never.
 	TenantPeriod time.Duration `policy:"tenant_period" min:"0" default:"0s"`
-	// What a step returns that a cap ends. best: the best answer so far. fail: an error, unless a model has
+	// What a step returns when a cap ends it. best: the best answer so far. fail: an error, unless a model has
 	// answered that can cost as much as every model that the cap excluded.
 	AtCap string `policy:"at_cap" oneof:"best fail" default:"best"`
-	// How long a step waits in total for running calls to be settled if their reservations leave too little
-	// of a cap, and if at_cap is fail or the strategy has no model that needs less. A step waits even if it
+	// How long a step waits in total for running calls to be settled, if their reservations leave too little
+	// of a cap and either at_cap is fail or the strategy has no model that needs less. A step waits even if it
 	// has an answer. "0s" means that it does not wait.
 	Wait time.Duration `policy:"wait" min:"0" default:"10s"`
 	// SQLite file that keeps the accounts across restarts, relative to the policy file, or the postgres://

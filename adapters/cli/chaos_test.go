@@ -28,7 +28,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/postgres"
 )
 
-// chaosTime is how long make chaos goes on; 0 leaves it out.
+// chaosTime is the duration of make chaos; 0 skips it.
 var chaosTime = flag.Duration("chaos", 0, "for how long TestChaos kills what runs")
 
 const (
@@ -38,8 +38,8 @@ const (
 	chaosColdCap = 0.004
 )
 
-// upstream answers as a provider does, and keeps its own bill: it charges for what it
-// has begun, whoever is there to read it.
+// upstream answers like a provider, and keeps its own bill: it charges for everything it has begun, whether or not a
+// client reads it.
 type upstream struct {
 	mu    sync.Mutex
 	bill  map[string]float64
@@ -113,7 +113,7 @@ budget {
 retry { max_attempts = 1 }
 `
 
-// service is a replica that may be killed.
+// service is a replica that can be killed.
 type service struct {
 	args []string
 	mu   sync.Mutex
@@ -167,7 +167,7 @@ func (s *service) address() string {
 	return s.addr
 }
 
-// client is what the clients of all replicas have seen.
+// client records what the clients of all replicas have seen.
 type client struct {
 	http  *http.Client
 	mu    sync.Mutex
@@ -203,9 +203,8 @@ func (c *client) ask(ctx context.Context, addr, tenant string) (code int, retryA
 	return code, retryAfter
 }
 
-// TestChaos: replicas are killed and started again, the database is restarted, crashes and
-// hangs, connections are cut, clients hang up; and no cap is passed by the bill of the
-// upstream.
+// TestChaos: replicas are killed and restarted, the database is restarted, crashes and hangs, connections are cut,
+// clients hang up; and the upstream's bill exceeds no cap.
 func TestChaos(t *testing.T) {
 	if *chaosTime == 0 {
 		t.Skip("make chaos runs it")

@@ -21,7 +21,7 @@ const (
 	hungEnd     = 15 * time.Second
 )
 
-// hang is a database that stops answering its replicas, with no connection closed.
+// hang is a database that stops answering its replicas, without closing connections.
 type hang struct {
 	proxy    *pgtest.Proxy
 	client   *client
@@ -32,8 +32,8 @@ type hang struct {
 	slowest, end    time.Duration
 }
 
-// refuse has the database hang and asks each replica three times for tenants that nobody has
-// leased: each is refused in time, and told when to come again.
+// refuse hangs the database and sends each replica three requests of tenants without a lease: each is refused in
+// time, with a Retry-After.
 func (h *hang) refuse(ctx context.Context, t *testing.T) {
 	h.proxy.Hang()
 	h.times++
@@ -62,8 +62,8 @@ func (h *hang) refuse(ctx context.Context, t *testing.T) {
 	asking.Wait()
 }
 
-// terminate ends a replica by SIGTERM while the database hangs, and starts it again. What the
-// others were refused is not in the books, though it may have reached the database late.
+// terminate stops a replica with SIGTERM while the database hangs, and restarts it. What the others refused is not
+// booked, although it may have reached the database late.
 func (h *hang) terminate(ctx context.Context, t *testing.T) {
 	h.refuse(ctx, t)
 	began := time.Now()
@@ -94,8 +94,7 @@ func (h *hang) terminate(ctx context.Context, t *testing.T) {
 	}
 }
 
-// booked returns the accounts that hold money of requests which were refused during the last
-// hang by replicas that still run.
+// booked returns the accounts with reservations of requests that running replicas refused during the last hang.
 func (h *hang) booked(ctx context.Context, s store.Store) (list []store.Balance, err error) {
 	for i := 1; i < len(h.replicas); i++ {
 		for n := range 3 {
@@ -113,5 +112,5 @@ func (h *hang) booked(ctx context.Context, s store.Store) (list []store.Balance,
 	return list, nil
 }
 
-// tenant names who asks a replica for the n-th time during the present hang.
+// tenant returns the tenant of the n-th request to a replica during the current hang.
 func (h *hang) tenant(replica, n int) string { return fmt.Sprintf("hang%d-%d-%d", h.times, replica, n) }

@@ -25,8 +25,7 @@ const (
 	chaosJobCap = 4
 )
 
-// chaosJobs is a collection that two workers work at while everything is killed: its
-// own command as well.
+// chaosJobs is a collection on two workers while everything is killed, including its own command.
 type chaosJobs struct {
 	workers []*service
 	args    []string
@@ -79,7 +78,7 @@ func (j *chaosJobs) command(ctx context.Context, out *bytes.Buffer) *exec.Cmd {
 	return cmd
 }
 
-// collect runs the command, kills it every ten seconds and begins it again, until ctx ends.
+// collect runs the command, kills it every ten seconds and restarts it, until ctx ends.
 func (j *chaosJobs) collect(ctx context.Context, _ *testing.T) <-chan bool {
 	over := make(chan bool)
 	go func() {
@@ -99,7 +98,7 @@ func (j *chaosJobs) collect(ctx context.Context, _ *testing.T) <-chan bool {
 	return over
 }
 
-// finish lets the command come to its end, with nobody killed any more.
+// finish lets the command finish without further kills.
 func (j *chaosJobs) finish(t *testing.T) {
 	t.Helper()
 	for _, w := range j.workers {
@@ -119,8 +118,8 @@ func (j *chaosJobs) finish(t *testing.T) {
 	}
 }
 
-// judge: every row once, none above the cap by the upstream's bill, and what was paid
-// and is not in the file is the calls that were under way when something was killed.
+// judge: every row exists once, the upstream's bill is within the cap, and what was paid for but is not in the file
+// are calls in flight during a kill.
 func (j *chaosJobs) judge(t *testing.T, u *upstream) {
 	t.Helper()
 	text, err := os.ReadFile(j.out)

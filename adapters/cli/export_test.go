@@ -1,6 +1,6 @@
 package cli
 
-// Exit codes, which tests outside the package compare with.
+// Exit codes for tests outside the package.
 const (
 	ExitFailure = exitFailure
 	ExitOK      = exitOK

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Outcomes that cost nothing, and those of one model, say so in words. A model without a recorded
-// cost is not the dearest.
+// Free outcomes, and those of a single model, are reported as such. A model without a recorded cost is not the most
+// expensive.
 func TestNothingIsToBeSaved(t *testing.T) {
 	for want, table := range map[string]*outcome.Table{
 		"always asking large costs nothing": {Models: []string{"small", "large"}, Queries: []string{"1"}, CostUSD: [][]float64{{math.NaN(), 0}}},
@@ -37,7 +37,7 @@ func TestIntervalsOfQualitiesEndAtOne(t *testing.T) {
 	}
 }
 
-// Verdicts that no verifier is called after are named.
+// Verdicts without a verifier of that name are listed.
 func TestVerdictsOfAnotherNameAreNamed(t *testing.T) {
 	table := &outcome.Table{Verdicts: map[string][][]float64{"gate": nil, "judge": nil}}
 	if got := unreadVerdicts(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge"}}}, table); len(got) != 1 || got[0] != "gate" {

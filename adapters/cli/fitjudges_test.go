@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Verdicts that were collected of every answer can be bought, where their price stands beside them.
+// Verdicts collected for every answer can be bought if their price is recorded.
 func TestVerdictsThatWereRecordedCanBeBought(t *testing.T) {
 	verdicts, prices := [][]float64{{1}}, [][]float64{{0.01}}
 	table := &outcome.Table{Verdicts: map[string][][]float64{"judge": verdicts}, Signals: map[string][][]float64{"judge_cost_usd": prices}}
@@ -27,7 +27,7 @@ func TestVerdictsThatWereRecordedCanBeBought(t *testing.T) {
 	}
 }
 
-// What all verdicts cost is left to those verifiers that have no prices of their own.
+// The total cost of verdicts belongs to the verifiers without prices of their own.
 func TestVerdictPricesCountOnce(t *testing.T) {
 	price := [][]float64{{0.01}}
 	table := &outcome.Table{VerdictsUSD: price, Signals: map[string][][]float64{"judge_cost_usd": price}}
@@ -47,8 +47,8 @@ func TestVerdictPricesCountOnce(t *testing.T) {
 	}
 }
 
-// The recorded truth is a verifier's verdict only where the policy has one that judges:
-// what is a signal, or bought, or finds faults alone, passes nothing.
+// The recorded truth is a verifier's verdict only if the policy has one that judges: a signal, a bought verdict or a
+// fault finder passes nothing.
 func TestWhoseVerdictTheTruthIs(t *testing.T) {
 	for want, verifiers := range map[bool][]policies.Verifier{
 		true:  {{Name: "tests", Plugin: "verifier-tests"}, {Name: "judge", Plugin: "verifier-judge", As: "bought"}},
@@ -61,8 +61,8 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 	}
 }
 
-// Verdicts of a verifier that errs are evidence, at the rates that the policy states or else at learned ones,
-// and those of one that is taken at its word are not.
+// Verdicts of a verifier with error rates are evidence, at the rates that the policy states or else at learned ones;
+// those of one without are not.
 func TestRatesOfUseGoIntoTheFit(t *testing.T) {
 	stated := cascade.Rates{FalsePass: 0.2, FalseReject: 0.1}
 	learned := map[string]cascade.Rates{"judge": {FalsePass: 0.3, FalseReject: 0.02}}
@@ -87,7 +87,7 @@ func TestRatesOfUseGoIntoTheFit(t *testing.T) {
 	}
 }
 
-// A fit names judges whose verdicts have no price in the outcomes.
+// A fit lists judges whose verdicts have no price in the outcomes.
 func TestVerdictsWithoutAPriceAreNamed(t *testing.T) {
 	policy := &policies.Policy{Verifiers: []policies.Verifier{{Name: "gate", Plugin: "verifier-judge", MaxUSD: 0.01}, {Name: "form", Plugin: "verifier-schema"}}}
 	column := [][]float64{{1}}
@@ -102,7 +102,7 @@ func TestVerdictsWithoutAPriceAreNamed(t *testing.T) {
 	}
 }
 
-// A profile whose estimator cannot tell what a look gains says which verifiers nobody asks.
+// A profile whose estimator cannot value looks lists the verifiers that are never bought.
 func TestVerifiersThatNobodyAsksAreNamed(t *testing.T) {
 	price, quality := make([][]float64, 40), make([][]float64, 40)
 	queries := make([]string, 40)
@@ -122,7 +122,7 @@ func TestVerifiersThatNobodyAsksAreNamed(t *testing.T) {
 	}
 }
 
-// A refit to verdicts alone takes, and hands on, the rates that the profile in use has learned beside the truth.
+// A refit to verdicts alone uses, and keeps, the rates that the current profile has learned from a truth.
 func TestARefitKeepsWhatIsKnownOfJudges(t *testing.T) {
 	price, quality, verdicts := make([][]float64, 60), make([][]float64, 60), make([][]float64, 60)
 	queries := make([]string, 60)
@@ -163,7 +163,7 @@ func TestARefitKeepsWhatIsKnownOfJudges(t *testing.T) {
 	}
 }
 
-// Rates that few answers have shown are named as the usual ones.
+// Rates learned from few answers are reported as the prior.
 func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 	nan := math.NaN()
 	table := &outcome.Table{
@@ -186,8 +186,8 @@ func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 	}
 }
 
-// Where verdicts have a price and all are had, a fit tells how to buy them; no other strategy
-// would mend one that is behind a ladder.
+// Where verdicts have a price and all were collected, a fit suggests buying them; no other strategy would help one
+// that is behind a ladder.
 func TestFitBehindALadderOfPricedVerdicts(t *testing.T) {
 	for priced, want := range map[bool]string{true: `as = "bought"`, false: "--strategy threshold"} {
 		var out strings.Builder

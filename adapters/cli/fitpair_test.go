@@ -14,8 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Shadowed steps that nothing judged fit a pair, and each command says what its qualities
-// are; a verdict on a run changes that.
+// Unjudged shadowed steps fit a pair, and each command says what its qualities are; a verdict on a run changes that.
 func TestFitToShadowedSteps(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var traces []*sdk.Trace
@@ -114,7 +113,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 	}
 }
 
-// An error of a fit that lacks labels or outcomes says where they come from.
+// An error of a fit without labels or outcomes says how to get them.
 func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
 	t.Chdir(t.TempDir())
 	row := `{"query_id": "q%d", "model": %q, "cost_usd": 0.1, "quality": 1, "answer": "x"}` + "\n"
@@ -132,8 +131,8 @@ func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
 	}
 }
 
-// A fit whose profile costs about as much as the large model, or more than the policy without it,
-// says so in its first line and its last, and what to do.
+// A fit whose profile costs about as much as the large model, or more than the policy without it, says so in its
+// first and last line, with advice.
 func TestFitSaysThatItSavesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var lines bytes.Buffer
@@ -190,8 +189,8 @@ func TestFitSaysThatItSavesNothing(t *testing.T) {
 	}
 }
 
-// A policy with a match block and a holdout costs what `policy plan` says of it with the
-// profile, also where it states numbers of its own, and fit says that figure.
+// The cost of a policy with a match block and a holdout is the one that policy plan reports with the profile, even
+// where the policy states numbers of its own, and fit reports that figure.
 func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var lines bytes.Buffer

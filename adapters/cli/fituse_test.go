@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What a policy's own runs cost is taken from them, and not from a replay of whole runs.
+// The cost of a policy's own runs is taken from them, and not from a replay of whole runs.
 func TestPolicyThatWasMeasured(t *testing.T) {
 	table := &outcome.Table{
 		Models: []string{"small", "policy"}, Queries: []string{"a", "b", "c", "d"},

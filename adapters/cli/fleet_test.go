@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/programs"
 )
 
-// TestTheGuideForSeveralMachines does what docs/fleet.md says, command by command.
+// TestTheGuideForSeveralMachines executes docs/fleet.md, command by command.
 func TestTheGuideForSeveralMachines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command and runs several of it")

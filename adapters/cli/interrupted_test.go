@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// A command that Ctrl-C ends says so, exits as shells expect it, and leaves no file.
+// A command that is interrupted by Ctrl-C says so, exits as shells expect, and leaves no file.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -37,8 +37,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A collection that is interrupted while a model hangs keeps every outcome that it has,
-// whole; the same command does what is missing and asks nothing twice.
+// A collection that is interrupted while a model hangs keeps its complete outcomes; the same command does what is
+// missing and repeats nothing.
 func TestCollectInterrupted(t *testing.T) {
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("builds a plugin, whose verifier is a script of sh, and waits for a call under way")
@@ -127,7 +127,7 @@ func outcomes(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// A demo that is interrupted says that nothing is kept, and nothing is.
+// An interrupted demo says that nothing is kept, and nothing is.
 func TestDemoInterrupted(t *testing.T) {
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("builds a plugin")

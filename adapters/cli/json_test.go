@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Each command that finds something prints it as JSON, too; those that do not are few.
+// Every command with a result also prints it as JSON, with few exceptions.
 func TestCommandsPrintJSON(t *testing.T) {
 	without := []string{
 		"stepfall collect", "stepfall serve", "stepfall worker", "stepfall view", "stepfall policy init", "stepfall plugin new",

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// A call under way when its server is killed is reserved until its time is over, and then
-// spent and unsettled, which the operator may take back.
+// A call in flight when its server is killed stays reserved until it expires, and is then spent and unsettled, which
+// the operator can release.
 func TestCallOfAKilledServer(t *testing.T) {
 	var isCalled atomic.Bool
 	end := make(chan struct{})

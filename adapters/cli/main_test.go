@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// exitAtOnce is for programs that were built with the race detector: each sleeps a second at its
-// end otherwise, and scripts run hundreds.
+// exitAtOnce is for programs built with the race detector: each sleeps a second at exit otherwise, and scripts run
+// hundreds.
 const exitAtOnce, atOnce = "GORACE", "atexit_sleep_ms=0"
 
 // TestMain lets the test binary double as the stepfall command in scripts.

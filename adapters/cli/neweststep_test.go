@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// countedLines counts the lines that are read of a list.
+// countedLines counts the lines read from a list.
 type countedLines struct {
 	store.TraceReader
 	lines int
@@ -29,7 +29,7 @@ func (c *countedLines) Follow(ctx context.Context, after int64, f store.Filter) 
 	return list, err
 }
 
-// The newest step is found without reading the others, under verdicts that came later.
+// The newest step is found without reading the others, even below later verdicts.
 func TestNewestStepIsFoundWithoutReadingAll(t *testing.T) {
 	db, err := sqlite.NewTemporary(t.Context())
 	if err != nil {

@@ -24,9 +24,8 @@ var writeNoHarm = flag.Bool("write-no-harm", false, "write docs/results/no-harm.
 
 const noHarmFile = "../../docs/results/no-harm.md"
 
-// TestNoHarm replays every policy that the project hands out on recorded outcomes: what
-// it reaches must not lie below the mixes of single models by more than its interval,
-// neither in quality at its cost nor in cost at its quality.
+// TestNoHarm replays every policy that the project ships on recorded outcomes: the result must not be below the mixes
+// of single models by more than its interval, neither in quality at its cost nor in cost at its quality.
 func TestNoHarm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays every policy")
@@ -57,7 +56,7 @@ func TestNoHarm(t *testing.T) {
 	t.Log("\n" + out.String())
 }
 
-// TestNoHarmOnRealOutcomes is the same on other people's outcomes, where they are at hand.
+// TestNoHarmOnRealOutcomes does the same on third-party outcomes, where they are available.
 func TestNoHarmOnRealOutcomes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays thousands of queries")
@@ -108,7 +107,7 @@ type handed struct {
 	text []byte
 }
 
-// handedOut returns all policies that the project hands out.
+// handedOut returns all policies that the project ships.
 func handedOut(t *testing.T) []handed {
 	t.Helper()
 	var list []handed
@@ -171,7 +170,7 @@ func handedOut(t *testing.T) []handed {
 	return append(list, documented(t)...)
 }
 
-// documented returns the whole policies among the blocks of the documentation.
+// documented returns the complete policies among the code blocks of the documentation.
 func documented(t *testing.T) []handed {
 	t.Helper()
 	var list []handed
@@ -199,7 +198,7 @@ func documented(t *testing.T) []handed {
 	return list
 }
 
-// asReplayed takes out of a policy what a table cannot have: caps, files and profiles.
+// asReplayed removes from a policy what a table cannot have: caps, files and profiles.
 func asReplayed(p *policies.Policy) {
 	p.Mode, p.Baseline, p.Shadow, p.Session = "enforce", "", nil, nil
 	p.Budget, p.Trace, p.Fit = policies.Budget{}, policies.Trace{}, nil
@@ -211,7 +210,7 @@ func asReplayed(p *policies.Policy) {
 	}
 }
 
-// byPrice returns the indexes of a policy's models from cheap to dear.
+// byPrice returns the indexes of a policy's models from cheap to expensive.
 func byPrice(p *policies.Policy) []int {
 	order := make([]int, len(p.Models))
 	for i := range order {
@@ -221,8 +220,8 @@ func byPrice(p *policies.Policy) []int {
 	return order
 }
 
-// ownOutcomes makes outcomes for the models of a policy at their prices. Right answers are the
-// same and so are a third of the wrong ones, as with recorded function calls (BFCL).
+// ownOutcomes makes outcomes for the models of a policy at their prices. Right answers are equal, and so are a third
+// of the wrong ones, as with recorded function calls (BFCL).
 func ownOutcomes(p *policies.Policy) *outcome.Table {
 	const queries = 800
 	rng, wording := rand.New(rand.NewPCG(14, 1)), rand.New(rand.NewPCG(14, 2))
@@ -262,8 +261,8 @@ func ownOutcomes(p *policies.Policy) *outcome.Table {
 	return t
 }
 
-// borrowed gives the models of a policy the outcomes of others, from cheap to dear, of
-// those that a mix would use, at their own costs.
+// borrowed assigns to the models of a policy the outcomes of other models that a mix would use, from cheap to
+// expensive, at their own costs.
 func borrowed(p *policies.Policy, from *outcome.Table) (*outcome.Table, bool) {
 	var on []int
 	for i, x := range means(from, nil) {
@@ -301,7 +300,7 @@ func borrowed(p *policies.Policy, from *outcome.Table) (*outcome.Table, bool) {
 
 type place struct{ cost, quality float64 }
 
-// means returns where the single models lie, over the queries that pick names, or all.
+// means returns the cost and quality of the single models over the queries in pick, or all.
 func means(t *outcome.Table, pick []int) []place {
 	list := make([]place, len(t.Models))
 	n := len(t.Queries)
@@ -321,7 +320,7 @@ func means(t *outcome.Table, pick []int) []place {
 	return list
 }
 
-// mixes are the corners of what mixes of single models reach, from cheap to dear.
+// mixes are the corners of the hull of mixes of single models, from cheap to expensive.
 type mixes []place
 
 func hull(models []place) mixes {
@@ -354,8 +353,8 @@ func (h mixes) at(cost float64) float64 {
 	return h[len(h)-1].quality
 }
 
-// price returns the cost of the cheapest mix of at least that quality, that of the
-// dearest where none has it.
+// price returns the cost of the cheapest mix of at least that quality, or of the most expensive one if none reaches
+// it.
 func (h mixes) price(quality float64) float64 {
 	if quality <= h[0].quality {
 		return h[0].cost
@@ -368,10 +367,10 @@ func (h mixes) price(quality float64) float64 {
 	return math.Inf(1)
 }
 
-// verdict is how a policy lies to the mixes: the differences and twice their deviations.
+// verdict compares a policy with the mixes: the differences and twice their deviations.
 type verdict struct{ quality, qualityDev, cost, costDev float64 }
 
-// judge fails the test where a policy does harm.
+// judge fails the test if a policy does harm.
 func (v verdict) judge(t *testing.T, name string) {
 	t.Helper()
 	if v.quality < -v.qualityDev-1e-9 {
@@ -382,7 +381,7 @@ func (v verdict) judge(t *testing.T, name string) {
 	}
 }
 
-// compare replays a policy on a table and returns how it lies to the mixes of its models.
+// compare replays a policy on a table and compares it with the mixes of its models.
 func compare(t *testing.T, p *policies.Policy, table *outcome.Table) (verdict, string) {
 	t.Helper()
 	f, err := forecast.New(t.Context(), p, &forecast.Table{Outcomes: table}, forecast.Options{Keep: true, Seed: 1})
@@ -399,8 +398,7 @@ func compare(t *testing.T, p *policies.Policy, table *outcome.Table) (verdict, s
 	return measure(table, cost, quality)
 }
 
-// measure returns how costs and qualities of each query lie to the mixes of the models of
-// a table.
+// measure compares the cost and quality of each query with the mixes of the models of a table.
 func measure(table *outcome.Table, cost, quality []float64) (verdict, string) {
 	n := len(table.Queries)
 	own := func(pick []int) place {
@@ -454,8 +452,7 @@ func deviation(list []float64) float64 {
 	return math.Sqrt(sum / math.Max(1, float64(len(list)-1)))
 }
 
-// The measure itself finds what it is for: asking both models of a pair for the answer
-// of the dear one.
+// The measure detects harm: asking both models of a pair for the answer of the expensive one.
 func TestNoHarmFindsHarm(t *testing.T) {
 	p, err := policies.Parse("p.hcl", fmt.Appendf(nil, "include = [%q]\n", "library:tiers"), policies.LoadOptions{WithoutSecrets: true})
 	if err != nil {

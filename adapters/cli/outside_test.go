@@ -25,8 +25,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// outside is an agent that nobody has tuned on: its tools, how often models err in each, how much
-// of that they have in common, and what they cost are drawn from a seed.
+// outside is an agent that nobody tuned for: its tools, the error rates of models in each, how much these have in
+// common, and their costs are drawn from a seed.
 type outside struct {
 	tools          []tool
 	least, most    int        // turns of a run
@@ -37,8 +37,8 @@ type outside struct {
 	seed           uint64
 }
 
-// tool is a kind of step: who errs in it how often, and in which share of the steps each has a
-// right way of its own.
+// tool is a kind of step: the models' error rates, and the share of steps in which each has a right answer of its
+// own.
 type tool struct {
 	name    string
 	errs    [3]float64 // two cheap models, a large one
@@ -69,7 +69,7 @@ func newOutside(seed uint64) *outside {
 	return o
 }
 
-// runOf is what each model would do in each step of a run: right moves from 0, wrong ones below.
+// runOf holds each model's move in each step of a run: right moves from 0, wrong ones below.
 type runOf struct {
 	tools []*tool
 	moves [][3]int
@@ -134,7 +134,7 @@ func (a actor) GenerateContent(_ context.Context, messages []llms.MessageContent
 // dear is the price of the large model.
 var dear = sdk.Price{Input: 3, Output: 15}
 
-// openPolicy returns a router under the policy, with the agent's prices.
+// openPolicy returns a router for the policy, with the agent's prices.
 func (o *outside) openPolicy(t *testing.T, text string, clients []llms.Model) *router.Router {
 	t.Helper()
 	prices := []policies.Price{{Input: dear.Input, Output: dear.Output}}
@@ -145,8 +145,8 @@ func (o *outside) openPolicy(t *testing.T, text string, clients []llms.Model) *r
 	return model
 }
 
-// play does runs of the agent with the router that open makes of its models, and returns the share that
-// was right, and of the large model alone, with the cost as a share of its cost.
+// play runs the agent with the router that open makes from its models, and returns the share of successes, that of
+// the large model alone, and the cost as a share of its cost.
 func (o *outside) play(t *testing.T, n int, open func(clients []llms.Model) *router.Router) (right, large, share float64) {
 	t.Helper()
 	runs := map[string]*runOf{}
@@ -190,8 +190,8 @@ func (o *outside) play(t *testing.T, n int, open func(clients []llms.Model) *rou
 	return right / float64(n), large / float64(n), spent / always
 }
 
-// openFirstPolicy returns a router under the policy, with other models and prices: two cheap ones and a
-// large one. It returns the names that they have in the policy, too.
+// openFirstPolicy returns a router for the policy, with other models and prices: two cheap ones and a large one. It
+// also returns their names in the policy.
 func openFirstPolicy(t *testing.T, text string, prices []policies.Price, clients []llms.Model) (model *router.Router, names []string) {
 	t.Helper()
 	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{})
@@ -213,7 +213,7 @@ func openFirstPolicy(t *testing.T, text string, prices []policies.Price, clients
 	return model, names
 }
 
-// firstPolicyText returns what `stepfall policy init` writes for an agent with three makers' keys.
+// firstPolicyText returns the policy that stepfall policy init writes for an agent with three makers' keys.
 func firstPolicyText(t *testing.T) string {
 	t.Helper()
 	for _, key := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY"} {
@@ -228,8 +228,8 @@ func firstPolicyText(t *testing.T) string {
 	return head
 }
 
-// On agents that nobody tuned it on, the first policy saves 40 % at a loss of at most two points
-// in the mean. STEPFALL_OUTSIDE says how many agents, and from which seed.
+// On agents that nobody tuned for, the first policy saves 40 % at a mean loss of at most two points. STEPFALL_OUTSIDE
+// sets the number of agents and the first seed.
 func TestFirstPolicyOnAgentsFromOutside(t *testing.T) {
 	count, runs, from := 6, 300, uint64(5000)
 	if n, seed, ok := strings.Cut(os.Getenv("STEPFALL_OUTSIDE"), " "); ok {
@@ -260,8 +260,7 @@ func TestFirstPolicyOnAgentsFromOutside(t *testing.T) {
 	}
 }
 
-// A Verify that says nothing of calls of tools, and passes final answers, leaves calls to the road
-// that Wrap has without it.
+// A Verify that abstains on tool calls, and passes final answers, routes tool calls as Wrap does without it.
 func TestWrapWithVerifyOnAgentsFromOutside(t *testing.T) {
 	final := func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		if len(req.Answer.ToolCalls) > 0 {
@@ -290,7 +289,7 @@ func TestWrapWithVerifyOnAgentsFromOutside(t *testing.T) {
 	}
 }
 
-// away is a model that cannot be had.
+// away is an unavailable model.
 type away struct{}
 
 func (away) Call(context.Context, string, ...llms.CallOption) (string, error) { return "", nil }
@@ -299,7 +298,7 @@ func (away) GenerateContent(context.Context, []llms.MessageContent, ...llms.Call
 	return nil, &llms.Error{Code: llms.ErrCodeAuthentication, Message: "away"}
 }
 
-// A run whose answers differed goes on where the large model is away.
+// A run with differing answers continues when the large model is unavailable.
 func TestFirstPolicyGoesOnWithoutTheLargeModel(t *testing.T) {
 	o := newOutside(5000)
 	run := &runOf{}

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/cli"
 )
 
-// CI tells by the exit code whether a plan changes something.
+// The exit code shows CI whether a plan changes something.
 func TestPlanExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

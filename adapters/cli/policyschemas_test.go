@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A binary is started for its schema once; then validate starts nothing until it changes. A script may load other
-// modules than before, and is started each time.
+// A binary is started for its schema once; then validate starts nothing until it changes. A script can load other
+// modules each time, and is always started.
 func TestValidateStartsNoBinaryAgain(t *testing.T) {
 	dir := t.TempDir()
 	cache := filepath.Join(dir, "cache")

@@ -15,8 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// After a prune, what was spent is of all steps, and what was saved of those whose traces are
-// kept, which the page and the list say.
+// After a prune, the spend covers all steps and the savings those with traces; the page and the list say so.
 func TestFiguresAfterAPrune(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.db")
 	s, err := sqlite.Open(t.Context(), path)

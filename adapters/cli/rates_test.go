@@ -21,11 +21,11 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 )
 
-// ratesTime is how long each figure of make rates is taken.
+// ratesTime is the duration of each measurement of make rates.
 var ratesTime = flag.Duration("rates", 0, "for how long TestRates asks each gateway, each time")
 
-// TestRates asks gateways in turns, without a store, with traces in PostgreSQL and with
-// a cap there as well, and one and two with one hot cap: requests a second, and their ratios within the run.
+// TestRates measures gateways in turns, without a store, with traces in PostgreSQL and with a cap there as well, and
+// one and two with one hot cap: requests per second, and their ratios within the run.
 func TestRates(t *testing.T) {
 	if *ratesTime == 0 {
 		t.Skip("make rates runs it")
@@ -80,7 +80,7 @@ func TestRates(t *testing.T) {
 		middle["one"], middle["one"]/middle["without"], middle["one"]/middle["recording"], middle["two"], middle["two"]/middle["one"])
 }
 
-// rateOf asks gateways over 32 connections.
+// rateOf measures gateways over 32 connections.
 func rateOf(t *testing.T, at []*service) float64 {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), *ratesTime)

@@ -22,21 +22,21 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// recordedCall is what a model did with a query: the call, in a form in which two can be compared.
+// recordedCall is a model's recorded call for a query, in canonical form.
 type recordedCall struct {
 	call           string
 	quality, price float64
 }
 
-// recordedCaller is a model that was recorded, with its calls by query.
+// recordedCaller is a recorded model, with its calls by query.
 type recordedCaller struct {
 	maker         string
 	quality, cost float64 // means
 	calls         map[string]recordedCall
 }
 
-// readRecordedCalls reads function calls of models, other people's data, beside which the test is
-// skipped: the queries, with the function that each is about, and the models.
+// readRecordedCalls reads recorded function calls of models from third-party data, without which the test is skipped:
+// the queries, with the function that each is about, and the models.
 func readRecordedCalls(t *testing.T) (queries [][2]string, models []*recordedCaller) {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "bfcl_calls.csv.gz"))
@@ -86,8 +86,8 @@ func (m *recordedCaller) Call(context.Context, string, ...llms.CallOption) (stri
 	return "", nil
 }
 
-// GenerateContent gives the recorded answer to the query that the prompt names: each token costs a
-// hundredth of the model's mean call.
+// GenerateContent returns the recorded answer to the query that the prompt names; each token costs a hundredth of the
+// model's mean call.
 func (m *recordedCaller) GenerateContent(_ context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	var o llms.CallOptions
 	for _, option := range options {
@@ -102,10 +102,10 @@ func (m *recordedCaller) GenerateContent(_ context.Context, messages []llms.Mess
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{choice}}, nil
 }
 
-// On recorded function calls, the policy that init writes is hardly ever more than a point below the
-// large model, whichever two cheap models stand before it: of each triple whose prices init would
-// take, unless the large model is far better than a cheap one. What is not recorded is which function a
-// call is of: nobody has called it before, or all queries of a group are of the same.
+// On recorded function calls, the policy that init writes is hardly ever more than a point below the large model,
+// whichever two cheap models come before it: for each triple whose prices init would accept, unless the large model
+// is far better than a cheap one. The data do not record which function a call is about: either no function has been
+// called before, or all queries of a group are about the same one.
 func TestFirstPolicyOnRecordedCalls(t *testing.T) {
 	const gap = 0.08 // by how much the large model may be better than each cheap one
 	if testing.Short() {
@@ -151,7 +151,7 @@ func TestFirstPolicyOnRecordedCalls(t *testing.T) {
 	}
 }
 
-// playRecordedCalls has the queries answered under the policy, and returns the mean quality and cost.
+// playRecordedCalls answers the queries under the policy, and returns the mean quality and cost.
 func playRecordedCalls(t *testing.T, text string, triple [3]*recordedCaller, queries [][2]string, function func(query [2]string) string) (quality, cost float64) {
 	t.Helper()
 	slices.SortFunc(triple[:2], func(a, b *recordedCaller) int { return cmp.Compare(a.cost, b.cost) })

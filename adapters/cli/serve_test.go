@@ -50,7 +50,7 @@ model "large" {
 }
 `
 
-// running is a "stepfall serve" at work.
+// running is a running "stepfall serve".
 type running struct {
 	url       string
 	metrics   string
@@ -64,7 +64,7 @@ type running struct {
 	said bytes.Buffer
 }
 
-// Write hears what the command says on standard error.
+// Write receives the command's standard error.
 func (r *running) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	r.said.Write(p)
@@ -103,7 +103,7 @@ func startServe(t *testing.T, policy string) *running {
 	return r
 }
 
-// chat asks the gateway; it returns status 0 when that fails.
+// chat sends a request to the gateway; it returns status 0 on failure.
 func chat(t *testing.T, url, run string) (status int, body string) {
 	t.Helper()
 	request := `{"model": "stepfall", "messages": [{"role": "user", "content": "hello"}]}`
@@ -216,7 +216,7 @@ func TestServeRefusesToStandOpen(t *testing.T) {
 	}
 }
 
-// A policy that changes while it is served takes the place of the old one.
+// A policy that changes while it is served replaces the old one.
 func TestServeFollowsItsPolicy(t *testing.T) {
 	models, err := scripted.Start(scripted.Options{Respond: func(_ context.Context, r *scripted.Request) scripted.Reply {
 		return scripted.Reply{Text: "from " + r.Model}

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// hangupsIgnored is asked before any test can change it.
+// hangupsIgnored is read before any test can change it.
 var hangupsIgnored = signal.Ignored(syscall.SIGHUP)
 
-// A gateway that does not follow its policy ends in order when its terminal hangs up: who
-// waits for an answer gets it.
+// A gateway that does not watch its policy shuts down gracefully when its terminal hangs up: requests in flight are
+// answered.
 func TestAHangupEndsTheGatewayInOrder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such signal")

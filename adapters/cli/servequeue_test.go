@@ -48,8 +48,7 @@ strategy "cascade_route" { lambda = 100 }
 trace { file = %[2]q }
 `
 
-// A gateway without plugins has its answers judged by a worker that has them: nothing
-// else of it can say that an answer passed.
+// A gateway without plugins has its answers judged by a worker that has them: nothing else in it can pass an answer.
 func TestServeQueue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a plugin and starts a database")

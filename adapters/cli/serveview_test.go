@@ -21,8 +21,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// serveWithPages starts "stepfall serve --view" and returns where the gateway and the
-// operator's pages are.
+// serveWithPages starts "stepfall serve --view" and returns the addresses of the gateway and the operator's pages.
 func serveWithPages(t *testing.T, policy string, flags ...string) (gateway, pages string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "policy.hcl")
@@ -77,7 +76,7 @@ func page(t *testing.T, client *http.Client, url string, header ...string) (stat
 	return resp.StatusCode, string(data)
 }
 
-// An operator's key does not cross a network in the clear where the gateway has a certificate.
+// An operator's key is not sent in the clear over a network if the gateway has a certificate.
 func TestServeViewByHTTPS(t *testing.T) {
 	known := httptest.NewTLSServer(nil) // whose client knows the certificate
 	defer known.Close()
@@ -103,8 +102,7 @@ func TestServeViewByHTTPS(t *testing.T) {
 	}
 }
 
-// The operator sees the steps of a gateway at work, its caps and plugins; nobody
-// else does.
+// The operator sees the steps of a running gateway, its caps and plugins; nobody else does.
 func TestServeView(t *testing.T) {
 	models, err := scripted.Start(scripted.Options{Respond: func(context.Context, *scripted.Request) scripted.Reply {
 		return scripted.Reply{Text: "good day", Usage: &scripted.Usage{InputTokens: 900, OutputTokens: 100}}

@@ -30,10 +30,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// snippetsFile holds, as code that compiles, what the Go of the documentation builds
-// routers of. It is taken out of the pages, the doc comments, the examples and the
-// Example functions word for word, but for the models themselves, callbacks and
-// interceptors, which a replay has its own of.
+// snippetsFile holds, as code that compiles, the routers that the Go code of the documentation builds. It is
+// extracted verbatim from the pages, the doc comments, the examples and the Example functions, except for the models
+// themselves, callbacks and interceptors, which a replay replaces.
 const snippetsFile = "snippets_generated_test.go"
 
 // snippet is one place where the documentation builds a router.
@@ -56,7 +55,7 @@ type wrapping struct {
 	options  router.Options
 }
 
-// Answers of the replay that the judges of the documentation tell apart.
+// Answers of the replay that the documentation's judges distinguish.
 const rightAnswer, wrongAnswer = `{"dozen": 13}`, "a plain dozen"
 
 // check is the judge of doc comments that only name one.
@@ -67,10 +66,10 @@ func check(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	return &sdk.Verdict{Outcome: sdk.Failed}, nil
 }
 
-// mode is one of those that examples/observe-then-enforce goes through.
+// mode is one of the modes of examples/observe-then-enforce.
 const mode = "enforce"
 
-// TestSnippetsAreCurrent holds the generated file against the documentation.
+// TestSnippetsAreCurrent compares the generated file with the documentation.
 func TestSnippetsAreCurrent(t *testing.T) {
 	want := generateSnippets(t)
 	if *writeNoHarm {
@@ -90,8 +89,7 @@ func TestSnippetsAreCurrent(t *testing.T) {
 // goSource is Go code of the documentation.
 type goSource struct{ name, dir, text string }
 
-// shownGo returns the Go code that users are shown: blocks of pages, code in doc comments,
-// programs and Example functions.
+// shownGo returns the Go code that users see: blocks of pages, code in doc comments, programs and Example functions.
 func shownGo(t *testing.T) []goSource {
 	t.Helper()
 	var list []goSource
@@ -139,7 +137,7 @@ func shownGo(t *testing.T) []goSource {
 	return list
 }
 
-// commentCode returns the code that comments of a file show.
+// commentCode returns the code in the comments of a file.
 func commentCode(name, dir string, file *ast.File) (list []goSource) {
 	var p comment.Parser
 	for _, group := range file.Comments {
@@ -230,7 +228,7 @@ func sortedKeys(m map[string]bool) (list []string) {
 	return list
 }
 
-// excerpt takes code out of a function of a file.
+// excerpt extracts code from a function of a file.
 type excerpt struct {
 	set    *token.FileSet
 	text   string
@@ -239,7 +237,7 @@ type excerpt struct {
 	used   map[string]bool
 }
 
-// made returns code that returns what a call builds a router of, "" for any other call.
+// made returns the code that yields what a call builds a router from, or "" for any other call.
 func (e *excerpt) made(call *ast.CallExpr) string {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -267,8 +265,7 @@ func (e *excerpt) made(call *ast.CallExpr) string {
 	return e.needed(call) + "\t\t\treturn " + result + "\n"
 }
 
-// source returns the text of an expression without what a replay has its own of, and
-// notes the packages that it uses.
+// source returns the text of an expression without what a replay replaces, and records the packages that it uses.
 func (e *excerpt) source(n ast.Node) string {
 	type cut struct{ from, to int }
 	var cuts []cut
@@ -297,8 +294,8 @@ func (e *excerpt) source(n ast.Node) string {
 
 func (e *excerpt) at(p token.Pos) int { return e.set.Position(p).Offset }
 
-// imports reports whether a name is that of a package: one that the file imports, or,
-// in an excerpt without imports, one that is known.
+// imports reports whether a name is that of a package: one that the file imports or, in an excerpt without imports, a
+// known one.
 func (e *excerpt) imports(name string) bool {
 	if len(e.file.Imports) == 0 {
 		return imports[name] != ""
@@ -333,7 +330,7 @@ func (e *excerpt) needed(call *ast.CallExpr) string {
 	return out.String()
 }
 
-// policy returns the policy that stands in a string of the function, as source text.
+// policy returns the policy in a string of the function, as source text.
 func (e *excerpt) policy() string {
 	found := `""`
 	ast.Inspect(e.within.Body, func(n ast.Node) bool {
@@ -345,7 +342,7 @@ func (e *excerpt) policy() string {
 	return found
 }
 
-// noHarmInGo replays every router that the Go of the documentation builds.
+// noHarmInGo replays every router that the Go code of the documentation builds.
 func noHarmInGo(t *testing.T) string {
 	t.Helper()
 	var out strings.Builder
@@ -483,7 +480,7 @@ func (r *snippetWorld) row(t *testing.T, name, strategy string, m llms.Model) st
 	return fmt.Sprintf("| %s | %s | %s |\n", name, strategy, text)
 }
 
-// recordedModel is a model that answers as is recorded.
+// recordedModel is a model with recorded answers.
 type recordedModel struct {
 	world *snippetWorld
 	name  string

@@ -51,9 +51,8 @@ func TestSWEScripts(t *testing.T) {
 	})
 }
 
-// interrupted runs a program, interrupts it when a model hangs that the script's
-// file hang names, and wants the exit code 130. What it printed is in the files out
-// and err.
+// interrupted runs a program, interrupts it when the model named in the script's file hang hangs, and expects exit
+// code 130. Its output is in the files out and err.
 func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], args[0]), args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
@@ -78,11 +77,10 @@ func interrupted(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// hanging is the key of the channel that tells of each model that hangs.
+// hanging is the key of the channel that reports hanging models.
 type hanging struct{}
 
-// serve serves the suite's models. The one that the file hang in dir names answers
-// only when its client has gone.
+// serve serves the suite's models. The model that the file hang in dir names answers only when its client has gone.
 func serve(loaded *suite.Suite, dir string) (*scripted.Server, chan struct{}, error) {
 	hung := make(chan struct{})
 	script := loaded.Script()
@@ -99,8 +97,8 @@ func serve(loaded *suite.Suite, dir string) (*scripted.Server, chan struct{}, er
 	return server, hung, err
 }
 
-// exportSuite writes the suite's repositories, a policy and a file for each of the
-// tasks of one repository into the script's folder, and serves the models.
+// exportSuite writes the suite's repositories, a policy and a file for each task of one repository into the script's
+// folder, and serves the models.
 func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 	loaded, err := suite.Load()
 	if err != nil {

@@ -38,12 +38,12 @@ func TestTableIsWholeAndPlainInPipes(t *testing.T) {
 	}
 }
 
-// fullDisk is a writer without room.
+// fullDisk is a writer without space.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestLostOutputFails: whatever printed it, output that cannot be written is a failure.
+// TestLostOutputFails: output that cannot be written is a failure, whoever printed it.
 func TestLostOutputFails(t *testing.T) {
 	var errOut bytes.Buffer
 	code := Run(t.Context(), []string{"policy", "show", "--library"}, Streams{Out: fullDisk{}, Err: &errOut})
@@ -52,7 +52,7 @@ func TestLostOutputFails(t *testing.T) {
 	}
 }
 
-// TestTableFitsEveryWidth: no line is wider than the terminal, and what fits is all there.
+// TestTableFitsEveryWidth: no line is wider than the terminal, and everything that fits is printed.
 func TestTableFitsEveryWidth(t *testing.T) {
 	for most := 20; most <= 200; most++ {
 		var out bytes.Buffer

@@ -54,8 +54,8 @@ func terminal(t *testing.T, width uint16) (out *os.File, read func() string) {
 	}
 }
 
-// TestTracesFitTheTerminal: every line of tables is within the width, cells wrapped, and
-// nothing that a model wrote drives the terminal.
+// TestTracesFitTheTerminal: every line of tables is within the width, cells wrap, and no model output controls the
+// terminal.
 func TestTracesFitTheTerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "traces.jsonl")
 	trace := `{"id":"1f2e3d4c5b6a798800112233445566ff","start":"2026-11-21T10:00:00Z","strategy":"cascade_route","decisions":[],` +

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Traces of other tools were not cleaned when they were written: no command prints what
-// looks like a key, nor what a terminal would act on.
+// Traces of other tools were not redacted when they were written: no command prints what looks like a key, or
+// terminal control sequences.
 func TestAttackTraceOfAnotherTool(t *testing.T) {
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 	const evil = "key=" + key + " \x1b]0;title\x07\x1b[2J\u202e"

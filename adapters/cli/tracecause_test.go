@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// A trace says what was expected of a look that was bought, in the terms of what it is.
+// A trace explains the expected effect of a bought look in terms of its kind.
 func TestTheCauseOfALook(t *testing.T) {
 	for want, look := range map[string]sdk.Look{
 		"judge is bought for the answer of small, for 0.010000 USD: it is expected to change the estimate 0.60 by 0.20":                                           {Signal: "judge", StdDev: 0.2, CostUSD: 0.01},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Work that does not look at its context is given up when that ends.
+// Work that does not watch its context is abandoned when that ends.
 func TestUntilDoesNotWait(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, end := make(chan bool), make(chan bool)

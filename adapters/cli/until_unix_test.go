@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Nobody writes to the pipe: reading it ends with the command.
+// The pipe has no writer: reading it ends with the command.
 func TestReadingAPipeEndsWithTheCommand(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "runs.csv")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -546,7 +546,7 @@ func TestStreamIsKeptOpenWhileNothingIsSaid(t *testing.T) {
 			return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
 		}}
 		body := answered(t, model, chatPath, true)
-		if !strings.HasPrefix(body, ": at work\n\n: at work\n\ndata: ") || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"late"`) {
+		if !strings.HasPrefix(body, ": at work\n: at work\ndata: ") || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"late"`) {
 			t.Errorf("got %s", body)
 		}
 	})

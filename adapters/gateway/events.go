@@ -61,7 +61,8 @@ func (e *events) run() {
 			e.mu.Lock()
 			if !e.closing && len(e.buf) == 0 {
 				e.begun = true
-				e.buf = append(e.buf, ": at work\n\n"...)
+				// Without an empty line, which openai-go up to v1.8 takes for the end of an event.
+				e.buf = append(e.buf, ": at work\n"...)
 			}
 			e.mu.Unlock()
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A full disk of the database is the store's fault: no cap can be checked, and no provider
-// is to blame. Once there is room, the books are right.
+// A full disk of the database makes the store unavailable: no cap can be checked, and no provider is to blame. Once
+// there is space, the accounts are correct.
 func TestAFullDiskIsTheStores(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	c := pgtest.Start(t, "fsync=off")

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// server is the one of the tests that do not stop it, with a database for each.
+// server is shared by the tests that do not stop it; each has a database of its own.
 var server = pgtest.Server{Options: []string{"fsync=off"}}
 
 func TestMain(m *testing.M) { server.Main(m) }

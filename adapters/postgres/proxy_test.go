@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A database that is not heard of any more, with no connection closed, holds nobody up for more
-// than five seconds, and serves again when it is back, with the books right.
+// A database that goes silent without closing connections blocks callers for at most five seconds, and when it is
+// back, the accounts are correct.
 func TestADatabaseThatGoesSilent(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	proxy, address := pgtest.StartProxy(t, server.Database(t))

@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// mountSmallDisk returns a folder on a disk of its own.
+// mountSmallDisk returns a folder on a small file system of its own.
 func mountSmallDisk(t *testing.T, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,8 +30,8 @@ func mountSmallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// Wherever the disk becomes full while a file is made, what is there afterwards is whole, or
-// nothing: once there is room, it opens.
+// Wherever the disk becomes full while a file is created, the file is afterwards complete or absent: once there is
+// space, it opens.
 func TestAFileIsMadeWholeOrNotAtAll(t *testing.T) {
 	dir := mountSmallDisk(t, "size=64k")
 	path := filepath.Join(dir, "s.db")
@@ -68,8 +68,8 @@ func TestAFileIsMadeWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// A full disk is the store's fault: no cap can be checked, and no provider is to blame. Once
-// there is room, the books are right.
+// A full disk makes the store unavailable: no cap can be checked, and no provider is to blame. Once there is space,
+// the accounts are correct.
 func TestAFullDiskIsTheStores(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := mountSmallDisk(t, "size=2m")

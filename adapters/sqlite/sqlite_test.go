@@ -132,8 +132,8 @@ func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 	}
 }
 
-// TestAttackDamagedFile: from a file that was cut, wiped or overwritten, closed or in use,
-// nobody is given what was spent before.
+// TestAttackDamagedFile: from a file that was truncated, wiped or overwritten, while closed or open, spent money is
+// never granted again.
 func TestAttackDamagedFile(t *testing.T) {
 	wipe := func(from, to int) func(string, []byte) error {
 		return func(path string, data []byte) error {
@@ -191,8 +191,7 @@ func TestAttackDamagedFile(t *testing.T) {
 	}
 }
 
-// A file that is damaged while it is open is missed within seconds, also where what was read of
-// it before would do.
+// Damage to an open file is noticed within seconds, even where cached pages would suffice.
 func TestDamageIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s := open(t, path)
@@ -225,7 +224,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	}
 }
 
-// A list that cannot be read whole is none.
+// A list that cannot be read completely is an error.
 func TestDamagedRowLeavesNoList(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "keys.db"))
 	err := s.write(t.Context(), func(tx sqlstore.Tx) error {
@@ -243,8 +242,8 @@ func TestDamagedRowLeavesNoList(t *testing.T) {
 	}
 }
 
-// TestAttackEmptiedWAL: a running ledger whose write-ahead log somebody empties, or
-// whose files are put back as they were, gives nobody what was spent before.
+// TestAttackEmptiedWAL: a running ledger whose write-ahead log is emptied, or whose files are restored to an earlier
+// state, never grants spent money again.
 func TestAttackEmptiedWAL(t *testing.T) {
 	for name, damage := range map[string]func(path string, before map[string][]byte) error{
 		"emptied": func(path string, _ map[string][]byte) error { return os.Truncate(path+"-wal", 0) },
@@ -358,7 +357,7 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 	}
 }
 
-// A file of a program before the first version is refused, and nothing of it is changed.
+// A file from before the first version is refused, and not changed.
 func TestAFileBeforeTheFirstVersionIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
 	db, err := sql.Open("sqlite", path)
@@ -399,8 +398,8 @@ func TestLeaseUntilKilled(t *testing.T) {
 
 var killedCharges = []store.Charge{{Account: "hot", Amount: 1000, Cap: 1_000_000}}
 
-// Of a process that is killed under load, an eighth of its leases counts as spent at most, a
-// minute later and by itself.
+// When a process is killed under load, at most an eighth of its leases counts as spent, a minute later and without
+// intervention.
 func TestLeasesOfAKilledProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "killed.db")
 	s := open(t, path)
@@ -445,7 +444,7 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// What a store holds is its owner's alone, whatever the umask.
+// A store's files are private to their owner, whatever the umask.
 func TestAStoreIsItsOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of files are not Windows's")
@@ -463,8 +462,8 @@ func TestAStoreIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-// A file that another program holds locked holds nobody up, and serves again when it is free.
-// What retention deletes is in no byte of the file afterwards.
+// A file locked by another program does not block callers, and works again when it is unlocked. Pruned content is in
+// no byte of the file afterwards.
 func TestPrunedTextsAreOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	s := open(t, path)

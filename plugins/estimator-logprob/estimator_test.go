@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// outcomes writes a table in which surer answers are more often right.
+// outcomes writes a table in which more confident answers are right more often.
 func outcomes(t *testing.T) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

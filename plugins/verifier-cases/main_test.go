@@ -11,14 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// TestMain lets the test binary double as the plugin, and as what it starts.
+// TestMain lets the test binary double as the plugin, and as the programs that it starts.
 func TestMain(m *testing.M) {
 	jail.Main()
 	cases.Main()
 	plugintest.Main(m, main)
 }
 
-// write makes a folder of the files.
+// write creates a folder with the files.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

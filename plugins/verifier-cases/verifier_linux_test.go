@@ -82,7 +82,7 @@ func TestFoldersOfCases(t *testing.T) {
 	}
 }
 
-// pickled is how LiveCodeBench packs private cases.
+// pickled packs private cases as LiveCodeBench does.
 func pickled(t *testing.T, text string) string {
 	t.Helper()
 	data := append([]byte{0x80, 4, 0x95, 0, 0, 0, 0, 0, 0, 0, 0, 'X', byte(len(text)), byte(len(text) >> 8), 0, 0}, text...)
@@ -174,7 +174,7 @@ http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), H).serve_forever(
 	}
 }
 
-// A program without a fence is judged; an answer that cannot be read is not called wrong.
+// A program without a fence is judged, and an answer that cannot be parsed has not failed.
 func TestAnswersWithoutAFence(t *testing.T) {
 	find(t, python, "--version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["3"], "outputs": ["9"]}`}), "c.json")
@@ -189,7 +189,7 @@ func TestAnswersWithoutAFence(t *testing.T) {
 	}
 }
 
-// A program that the answer gives a name of its own is the file that the command runs.
+// A program that the answer gives another name becomes the file that the command runs.
 func TestProgramsUnderAnotherName(t *testing.T) {
 	find(t, python, "--version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["3 4"], "outputs": ["7"]}`}), "c.json")
@@ -231,7 +231,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// A command that compiles reads what was compiled before, as a build does.
+// A command that compiles uses the build cache, like a build.
 func TestGoRun(t *testing.T) {
 	find(t, "go", "version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["", ""], "outputs": ["7", "7"]}`}), "c.json")
@@ -244,7 +244,7 @@ func TestGoRun(t *testing.T) {
 	}
 }
 
-// A toolchain that is slow says nothing about a program.
+// A slow toolchain is no evidence about a program.
 func TestBuildsOfASlowToolchain(t *testing.T) {
 	find(t, "go", "version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": [""], "outputs": ["7"]}`}), "c.json")
@@ -257,7 +257,7 @@ func TestBuildsOfASlowToolchain(t *testing.T) {
 	}
 }
 
-// A service has no home: go then has no build cache of its own, and no folder of modules.
+// A service has no home directory: then go has no build cache and no module folder.
 func TestBuildWithoutAHome(t *testing.T) {
 	if os.Getenv("STEPFALL_ATTACKS") != "all" {
 		t.Skip("STEPFALL_ATTACKS is not all") // it compiles the standard library
@@ -364,7 +364,7 @@ func TestAttackCases(t *testing.T) {
 	}
 }
 
-// Wherever an answer could read a case, none is run.
+// If an answer could read a case anywhere, no case is run.
 func TestAttackCasesWithinReach(t *testing.T) {
 	find(t, python, "-c", "pass")
 	root := write(t, map[string]string{
@@ -412,7 +412,7 @@ func TestAttackCasesWithinReach(t *testing.T) {
 	}
 }
 
-// Evidence goes to the next model: nothing of a hidden case is in it.
+// Evidence is sent to the next model, so it reveals nothing of a hidden case.
 func TestEvidenceOfHiddenCases(t *testing.T) {
 	find(t, python, "-c", "pass")
 	for name, test := range map[string]struct {
@@ -444,8 +444,8 @@ func TestEvidenceOfHiddenCases(t *testing.T) {
 	}
 }
 
-// A program that has started and ends as one that a shell cannot start has failed;
-// one that cannot be started says nothing about the answer.
+// A program that starts and exits with a shell's code for a missing command has failed; one that cannot be started is
+// no evidence.
 func TestExitCodesOfAShell(t *testing.T) {
 	find(t, python, "-c", "pass")
 	cases := write(t, map[string]string{"1.in": "", "1.out": "5\n"})
@@ -475,7 +475,7 @@ func TestExitCodesOfAShell(t *testing.T) {
 	}
 }
 
-// A case may expect the exit code of a command that a shell cannot start, of a program that did start.
+// A case can expect that exit code from a program that did start.
 func TestExpectedExitCodesOfAShell(t *testing.T) {
 	find(t, python, "-c", "pass")
 	cases := write(t, map[string]string{"127.json": `{"expect": {"exit_code": 127}}`})
@@ -518,7 +518,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// A version manager's script in the PATH stands for the program that it would start.
+// A version manager's shim in the PATH stands for the program that it would start.
 func TestCommandsOfAVersionManager(t *testing.T) {
 	find(t, python, "-c", "pass")
 	dir := write(t, map[string]string{

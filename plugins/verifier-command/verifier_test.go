@@ -103,7 +103,7 @@ func TestLeavesNothing(t *testing.T) {
 	}
 }
 
-// holders counts the processes that have the file open, where /proc tells.
+// holders counts the processes that have the file open, if there is /proc.
 func holders(path string) int {
 	n := 0
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/3")

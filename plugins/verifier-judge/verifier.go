@@ -37,8 +37,8 @@ type view struct {
 
 // ballot is one reply of the judge: whether it favours the answer, and with which probability.
 type ballot struct {
-	forIt bool
-	sure  float64
+	favours     bool
+	probability float64
 }
 
 // Verify asks the judge twice. If a call fails or a reply has no letter, the verdict is inconclusive. The
@@ -63,15 +63,15 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		}
 	}
 	switch {
-	case ballots[0].forIt != ballots[1].forIt:
+	case ballots[0].favours != ballots[1].favours:
 		verdict.Score, verdict.Evidence = 0.5, v.config.Model+" changes its mind with the order of the options"
 		return verdict, nil
-	case ballots[0].forIt:
+	case ballots[0].favours:
 		verdict.Outcome, verdict.Score, verdict.Evidence = sdk.Passed, 1, v.config.Model+" finds "+subject+", in both orders"
 	default:
 		verdict.Outcome, verdict.Evidence = sdk.Failed, v.config.Model+" does not find "+subject+", in both orders"
 	}
-	verdict.Confidence = min(v.config.Confidence, (ballots[0].sure+ballots[1].sure)/2)
+	verdict.Confidence = min(v.config.Confidence, (ballots[0].probability+ballots[1].probability)/2)
 	return verdict, nil
 }
 
@@ -106,9 +106,9 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 		return ballot{}, err
 	}
 	// B favours the answer if swapped is true.
-	b := ballot{forIt: (letter == "B") == swapped, sure: 1}
+	b := ballot{favours: (letter == "B") == swapped, probability: 1}
 	if p, ok := feature.Classes(reply.LogProbs, []string{"A", "B"}); ok {
-		b.sure = p[strings.Index("AB", letter)]
+		b.probability = p[strings.Index("AB", letter)]
 	}
 	return b, nil
 }

@@ -61,7 +61,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestDrafts: a schema says by $schema which draft it is; without, it is 2020-12.
+// TestDrafts: $schema selects the draft; the default is 2020-12.
 func TestDrafts(t *testing.T) {
 	const draft = "http://json-schema.org/draft-"
 	for _, test := range []struct {
@@ -90,7 +90,7 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestOverwhelming: answers that are made to cost time or space.
+// TestOverwhelming covers answers that are meant to cost time or memory.
 func TestOverwhelming(t *testing.T) {
 	for name, text := range map[string]string{
 		"deep":        strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000),

@@ -97,7 +97,7 @@ func TestBadConfigSaysWhere(t *testing.T) {
 	}
 }
 
-// Where the user's cache folder cannot be made, nothing is kept between runs.
+// If the user's cache folder cannot be created, nothing is kept between runs.
 func TestStateWhereThereIsNoHome(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

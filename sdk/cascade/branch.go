@@ -145,7 +145,6 @@ func (q *search) fillRow(depth int) []float64 {
 	return row
 }
 
-// dot returns the inner product of two rows of the same length.
 func dot(a, b []float64) float64 {
 	var s0, s1, s2, s3 float64
 	for len(a) > 3 {

@@ -147,7 +147,6 @@ func newCommon(name string, p Params) (common, error) {
 	return c, errors.Join(f...)
 }
 
-// faults collects the errors of a validation.
 type faults []error
 
 func (f *faults) checkf(ok bool, format string, args ...any) {

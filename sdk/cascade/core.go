@@ -40,7 +40,6 @@ func (q *search) core() {
 	q.relaxed = true
 }
 
-// force adds an item to the base.
 func (q *search) force(i int) {
 	q.addTo(q.rows[:len(q.node)], i)
 	q.base = append(q.base, i)
@@ -146,7 +145,6 @@ const (
 	sliver  = 2.3e-16
 )
 
-// logarithms fills in the table of logarithms for relax.
 func (q *search) logarithms() {
 	q.logs = slices.Grow(q.logs[:0], len(q.tail))[:len(q.tail)]
 	for j, t := range q.tail {

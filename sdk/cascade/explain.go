@@ -198,7 +198,6 @@ func (x *Index) Explain(s *State) Explanation {
 	})
 }
 
-// sortBy sorts the alternatives and keeps the best.
 func (e Explanation) sortBy(order func(a, b alternative) int) Explanation {
 	slices.SortStableFunc(e.Alternatives, order)
 	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), maxAlternatives)]

@@ -154,7 +154,6 @@ func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound
 	return after, after.p * (1 - after.mean) // the boxes change too: bounded by the gain after a pass
 }
 
-// bestOther returns the best estimate among the answers other than the n-th.
 func (s *State) bestOther(n int) float64 {
 	beside := negInf
 	for m, j := range s.Ran {

@@ -11,7 +11,6 @@ const (
 // relative accuracy in the lower tail.
 func normalCDF(z float64) float64 { return 0.5 * math.Erfc(-z*invSqrt2) }
 
-// normalPDF returns the density of the standard normal.
 func normalPDF(z float64) float64 { return invSqrt2Pi * math.Exp(-0.5*z*z) }
 
 // normalExcess returns E[(Z + z)^+] = phi(z) + z Phi(z) for a standard normal Z,

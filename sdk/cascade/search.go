@@ -14,7 +14,6 @@ const slack = 2e-8
 // settled is how close to the best value the result of the search is proved to be.
 const settled = 1e-10
 
-// item is a model that could be added.
 type item struct {
 	law
 	price    float64 // lambda·cost
@@ -93,7 +92,6 @@ func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, appr
 	return q.first(r.order != nil), q.gaveUp
 }
 
-// collect sets q.items to the models that can run.
 func (q *search) collect(r *CascadeRoute, s *State) {
 	q.items = q.items[:0]
 	lambda := r.lambda(len(s.Ran))
@@ -138,7 +136,6 @@ func (q *search) first(forced bool) int {
 	})].model
 }
 
-// appendAll appends the indexes of all items.
 func (q *search) appendAll(list []int) []int {
 	for i := range q.items {
 		list = append(list, i)

@@ -57,7 +57,7 @@ type clusters struct {
 
 func newClusters(models, nodes int) *clusters {
 	return &clusters{
-		answers: make([]string, 0, models), size: make([]int, 0, models), of: make([]int, models), mass: square2(models+1, nodes),
+		answers: make([]string, 0, models), size: make([]int, 0, models), of: make([]int, models), mass: zeros(models+1, nodes),
 	}
 }
 
@@ -225,7 +225,7 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 // model's answer with that of one other model is expected to cause in its estimate. A
 // single answer shows no agreement: its value lies in the comparison.
 func (e *latent) pairDeviations() [][]float64 {
-	out := square2(len(e.Mean), len(e.Base))
+	out := zeros(len(e.Mean), len(e.Base))
 	means := make([]cascade.Belief, len(e.Base))
 	first := unknownRun()
 	first.Answer = "x"

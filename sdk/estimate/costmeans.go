@@ -8,7 +8,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// costMeans has the means of the logarithms of the models' costs.
 type costMeans struct {
 	Groups groupNames `json:"groups"`
 	// Mean is by group (the last row for any other) and model, of the log cost.
@@ -41,7 +40,7 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	}
 	e.Center = center.mean
 	e.Groups = groupsOf(t)
-	e.Mean = square2(len(e.Groups)+1, n)
+	e.Mean = zeros(len(e.Groups)+1, n)
 	group := make([]int, len(t.Queries))
 	for q := range x {
 		group[q] = e.Groups.groupOf(t.Group(q))

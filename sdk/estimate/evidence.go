@@ -145,7 +145,6 @@ func isPrice(t *outcome.Table, name string) bool {
 
 func isBought(t *outcome.Table, name string) bool { return t.Signals[name+sdk.SignalCostUSD] != nil }
 
-// free returns the number of free signals.
 func (e *evidence) free() int { return len(e.Names) - len(e.CostUSD) }
 
 // check reports whether the parameters, as read from a profile, are consistent.
@@ -323,7 +322,7 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 		all := sums[models][right][k] / max(counts[models][right][k], 1e-9)
 		return (sums[i][right][k] + evidenceWeight*all) / (counts[i][right][k] + evidenceWeight)
 	}
-	e.Right, e.Wrong, e.Covariance = square2(models, n), square2(models, n), square(n)
+	e.Right, e.Wrong, e.Covariance = zeros(models, n), zeros(models, n), square(n)
 	for k := range n {
 		if min(counts[models][0][k], counts[models][1][k]) < evidenceLeast {
 			return false
@@ -368,9 +367,9 @@ type evidenceCursor struct {
 	silent []bool      // by bought signal: it had no value on this query
 }
 
-func newNoticed(e *evidence, models int) *evidenceCursor {
+func newEvidenceCursor(e *evidence, models int) *evidenceCursor {
 	return &evidenceCursor{
-		evidence: e, x: square2(models, len(e.Names)), log: make([]float64, models), apart: make([]float64, models),
+		evidence: e, x: zeros(models, len(e.Names)), log: make([]float64, models), apart: make([]float64, models),
 		bought: make([]int, models), next: make([]float64, models), silent: make([]bool, len(e.CostUSD)),
 	}
 }

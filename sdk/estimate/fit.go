@@ -127,7 +127,6 @@ func newQuality(kind string) (Quality, error) {
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }
 
-// newCost returns an empty cost estimator of a kind, to fit or to unmarshal into.
 func newCost(kind string) (Cost, error) {
 	switch kind {
 	case KindCostMean:
@@ -138,7 +137,6 @@ func newCost(kind string) (Cost, error) {
 	return nil, fmt.Errorf("unknown cost estimator %q", kind)
 }
 
-// file is an Estimator as JSON.
 type file struct {
 	Models  []string                 `json:"models"`
 	Quality json.RawMessage          `json:"quality"`
@@ -148,7 +146,6 @@ type file struct {
 	USD     map[string][]float64     `json:"verdicts_usd,omitempty"`
 }
 
-// kindOption is a quality or cost estimator as JSON.
 type kindOption struct {
 	Kind   string          `json:"kind"`
 	Params json.RawMessage `json:"params"`

@@ -53,12 +53,12 @@ func optionValue(models int) float64 { return 1 + 4/float64(models) }
 var gainGrid = [...]float64{leastGainScale, 0.1, 0.2, 0.3, 0.4, 0.55, 0.75, 1}
 
 // gains holds sums over draws of the gain over the model that was best before: the
-// expected gain, by scale, and the actual one (came). The latter is relative to the same
+// expected gain, by scale, and the actual one. The latter is relative to the same
 // model's estimate afterwards, whose expectation is its estimate before, since that has
 // far less noise than the maximum itself.
 type gains struct {
 	expected [len(gainGrid)]float64
-	came     float64
+	actual   float64
 	n        float64
 }
 
@@ -66,28 +66,27 @@ func (g *gains) add(o *gains) {
 	for k, v := range o.expected {
 		g.expected[k] += v
 	}
-	g.came += o.came
+	g.actual += o.actual
 	g.n += o.n
 }
 
 // scale returns the scale at which the expected gain is the actual one, by linear
 // interpolation in gainGrid.
 func (g *gains) scale() float64 {
-	if g.n == 0 || g.came >= g.expected[len(gainGrid)-1] {
+	if g.n == 0 || g.actual >= g.expected[len(gainGrid)-1] {
 		return 1
 	}
-	if g.came <= g.expected[0] {
+	if g.actual <= g.expected[0] {
 		return leastGainScale
 	}
 	k := 1
-	for g.expected[k] < g.came {
+	for g.expected[k] < g.actual {
 		k++
 	}
-	share := (g.came - g.expected[k-1]) / (g.expected[k] - g.expected[k-1])
+	share := (g.actual - g.expected[k-1]) / (g.expected[k] - g.expected[k-1])
 	return gainGrid[k-1] + share*(gainGrid[k]-gainGrid[k-1])
 }
 
-// gainEstimator is an estimator whose deviations a gainScale corrects.
 type gainEstimator interface {
 	Quality
 	setGain(s *gainScale)
@@ -165,7 +164,6 @@ func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 	}
 }
 
-// gainFit holds buffers for draws.
 type gainFit struct {
 	start, before, after []cascade.Belief
 	costs                []float64
@@ -199,7 +197,7 @@ func (f *gainFit) draw(before []cascade.Belief, all []int, ran int, into *gains)
 	for _, m := range all {
 		best = max(best, f.after[m].Mean)
 	}
-	into.came += best - f.after[top].Mean
+	into.actual += best - f.after[top].Mean
 	into.n++
 }
 

@@ -60,7 +60,7 @@ func (e *gaussian) prepare() {
 	for g := range e.tables {
 		t := &e.tables[g]
 		t.mean = append(slices.Clone(e.PostMean[g]), e.QualityMean[g]...)
-		t.ante, t.cross, t.covariance = square(n), square2(2*n, n), square(2*n)
+		t.ante, t.cross, t.covariance = square(n), zeros(2*n, n), square(2*n)
 		for i := range n {
 			for j := range n {
 				c := e.Correlation[i][j] * e.StdDev[g][i] * e.StdDev[g][j]
@@ -77,7 +77,6 @@ func (e *gaussian) prepare() {
 	}
 }
 
-// submatrix returns the rows and columns of m at the given indexes.
 func submatrix(m [][]float64, at []int) [][]float64 {
 	out := square(len(at))
 	for i, k := range at {
@@ -92,7 +91,7 @@ func submatrix(m [][]float64, at []int) [][]float64 {
 func (t *gaussianTable) conditionOn(known []int) (gain, after [][]float64) {
 	d := len(t.covariance)
 	a := submatrix(t.ante, known)
-	gain, after = square2(d, len(known)), square(d)
+	gain, after = zeros(d, len(known)), square(d)
 	b := make([]float64, len(known))
 	for i := range d {
 		for j, k := range known {
@@ -203,7 +202,6 @@ func (c *gaussianCursor) Observe(model int, r *runFacts) {
 	}
 }
 
-// condition conditions the vector on one of its entries.
 func (c *gaussianCursor) condition(at int, value float64) {
 	variance := c.cov[at][at]
 	if variance <= 1e-9 {

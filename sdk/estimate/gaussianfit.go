@@ -19,7 +19,7 @@ func (e *gaussian) fit(t *outcome.Table, _ Options) error {
 	quality := centre(t.Quality, group, groups)
 	e.QualityMean = quality.means
 	e.StdDev = quality.deviations(group)
-	standard := square2(len(t.Queries), len(t.Models))
+	standard := zeros(len(t.Queries), len(t.Models))
 	for q, row := range quality.residual {
 		for i, v := range row {
 			standard[q][i] = v / e.StdDev[group[q]][i]
@@ -53,8 +53,8 @@ func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	for i := range overall {
 		overall[i] = columnMoments(matrix, i).mean
 	}
-	c := centredMatrix{means: square2(groups, n), residual: square2(len(matrix), n)}
-	counts := square2(groups, n)
+	c := centredMatrix{means: zeros(groups, n), residual: zeros(len(matrix), n)}
+	counts := zeros(groups, n)
 	for q, row := range matrix {
 		for i, v := range row {
 			if !math.IsNaN(v) {
@@ -81,7 +81,7 @@ func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 // all) and model. Those of groups are shrunk towards the overall one.
 func (c *centredMatrix) deviations(group []int) [][]float64 {
 	last, n := len(c.means)-1, len(c.means[0])
-	sums, counts := square2(last+1, n), square2(last+1, n)
+	sums, counts := zeros(last+1, n), zeros(last+1, n)
 	for q, row := range c.residual {
 		for i, v := range row {
 			if math.IsNaN(v) {
@@ -115,7 +115,7 @@ type signalLine struct {
 // signal without information.
 func explain(matrix [][]float64, quality centredMatrix, group []int, groups int, models []string) (signalLine, error) {
 	n := len(models)
-	x := signalLine{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
+	x := signalLine{means: zeros(groups, n), slope: make([]float64, n), errors: square(n)}
 	for i := range n {
 		x.errors[i][i] = 1
 	}

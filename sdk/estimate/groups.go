@@ -7,7 +7,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// groupNames are the sorted names of the groups of queries.
 type groupNames []string
 
 func groupsOf(t *outcome.Table) groupNames {

@@ -42,7 +42,6 @@ type panel struct {
 	costs  [][]float64 // by answer: total of the verdicts of all judges asked; nil if none has a price
 }
 
-// usd returns the cost of the verdict on an answer.
 func (p *panel) usd(query, model int) float64 {
 	if usd := outcome.At(p.prices, query, model); usd >= 0 {
 		return usd
@@ -57,7 +56,6 @@ type juror struct {
 	judges   []bool
 }
 
-// panelOf returns the judges of a table, or nil if there are none.
 func panelOf(t *outcome.Table, e *Estimator) *panel {
 	p := &panel{}
 	names := slices.DeleteFunc(t.Judges(), func(name string) bool { _, known := e.Judges[name]; return !known })
@@ -110,7 +108,6 @@ func (p *panel) costsOf(t *outcome.Table, judges []string) [][]float64 {
 	return costs
 }
 
-// isPriced reports whether any of the prices is above zero.
 func isPriced(prices [][]float64) bool {
 	return slices.ContainsFunc(prices, func(row []float64) bool {
 		return slices.ContainsFunc(row, func(usd float64) bool { return usd > 0 })
@@ -138,7 +135,6 @@ func (p *panel) likelihoods(query, model int) (ifRight, ifWrong float64) {
 	return ifRight, ifWrong
 }
 
-// isRejected reports whether any of the judges rejects an answer.
 func isRejected(judges []juror, query, model int) bool {
 	return slices.ContainsFunc(judges, func(j juror) bool { return j.verdicts[query][model] < 0.5 })
 }

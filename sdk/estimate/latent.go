@@ -137,11 +137,10 @@ func (e *latent) fitsGroups() bool {
 // hasLength reports whether a list is nil or has n elements.
 func hasLength[T any](list []T, n int) bool { return list == nil || len(list) == n }
 
-// prepare computes the tables.
 func (e *latent) prepare() {
 	t := &latentTables{}
 	for g := range e.Mean {
-		p, unseen := square2(len(e.Base), len(e.Nodes)), square2(len(e.Base), len(e.Nodes))
+		p, unseen := zeros(len(e.Base), len(e.Nodes)), zeros(len(e.Base), len(e.Nodes))
 		for i := range p {
 			for k, z := range e.Nodes {
 				p[i][k] = sigmoid(e.Base[i] + e.Slope[i]*z + e.Shift[g][i])

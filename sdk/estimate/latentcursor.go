@@ -27,7 +27,7 @@ func (e *latent) Cursor() qualityCursor {
 		c.text = newTextReader(e.Text)
 	}
 	if e.Evidence != nil {
-		c.noticed = newNoticed(e.Evidence, n)
+		c.evidence = newEvidenceCursor(e.Evidence, n)
 	}
 	if e.Agree != nil {
 		c.clusters = newClusters(n, k)
@@ -50,7 +50,7 @@ type latentCursor struct {
 	taken        [][]float64 // model, node: the model's part of the log weights
 	ran          []bool
 	verdict      []float64       // NaN if there is none
-	noticed      *evidenceCursor // nil without evidence
+	evidence     *evidenceCursor // nil without evidence
 	clusters     *clusters       // nil without agreement
 	partitions   []float64       // hypothesis
 	jointRight   []float64
@@ -96,8 +96,8 @@ func (c *latentCursor) clear() {
 	if c.clusters != nil {
 		c.clusters.reset()
 	}
-	if c.noticed != nil {
-		c.noticed.begin()
+	if c.evidence != nil {
+		c.evidence.begin()
 	}
 	for i := range c.ran {
 		c.ran[i], c.verdict[i] = false, math.NaN()
@@ -171,8 +171,8 @@ func (c *latentCursor) observe(model int, r *runFacts) {
 		right, wrong := c.Post[model].likelihoods(r.Post)
 		c.scale(model, right, wrong)
 	}
-	if c.noticed != nil {
-		c.multiply(model, c.noticed.addSignals(model, 0, c.noticed.free(), r.Signals))
+	if c.evidence != nil {
+		c.multiply(model, c.evidence.addSignals(model, 0, c.evidence.free(), r.Signals))
 	}
 	if c.Lengths != nil && r.OutputTokens > 0 {
 		x, l := math.Log(r.OutputTokens), &c.Lengths[model].Group[c.group]
@@ -207,8 +207,8 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 		if !math.IsNaN(c.verdict[i]) {
 			continue
 		}
-		if c.noticed != nil {
-			dst[i].Look = c.noticed.look(i, dst[i].Mean, c.ran[i])
+		if c.evidence != nil {
+			dst[i].Look = c.evidence.look(i, dst[i].Mean, c.ran[i])
 		}
 		if c.Verified {
 			continue
@@ -222,10 +222,9 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 
 // byAgreement reports whether a single answer has no signal of its quality.
 func (c *latentCursor) byAgreement() bool {
-	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
+	return !c.Verified && c.Post == nil && c.evidence == nil && c.Lengths == nil && c.NoAnswer == nil
 }
 
-// hasClusters reports whether there are answers that can agree.
 func (c *latentCursor) hasClusters() bool { return c.clusters != nil && len(c.clusters.order) > 0 }
 
 // means is a cheaper Beliefs without deviations and looks.
@@ -273,17 +272,17 @@ func (c *latentCursor) multiply(model int, log float64) {
 // Look adds the next bought signal, from those in [runFacts], of the answer of a model that has run. If it
 // has no value, it is not offered again on this query.
 func (c *latentCursor) Look(model int, signals []float64) {
-	if c.noticed == nil || !c.ran[model] || c.noticed.bought[model] == len(c.noticed.CostUSD) {
+	if c.evidence == nil || !c.ran[model] || c.evidence.bought[model] == len(c.evidence.CostUSD) {
 		return
 	}
-	if next := c.noticed.bought[model]; math.IsNaN(signals[c.noticed.free()+next]) {
-		c.noticed.silent[next] = true
+	if next := c.evidence.bought[model]; math.IsNaN(signals[c.evidence.free()+next]) {
+		c.evidence.silent[next] = true
 		return
 	}
 	c.revise(model, func() {
-		at := c.noticed.free() + c.noticed.bought[model]
-		c.noticed.bought[model]++
-		change := c.noticed.addSignals(model, at, at+1, signals)
+		at := c.evidence.free() + c.evidence.bought[model]
+		c.evidence.bought[model]++
+		change := c.evidence.addSignals(model, at, at+1, signals)
 		if math.IsNaN(c.verdict[model]) {
 			c.multiply(model, change)
 		}
@@ -292,10 +291,10 @@ func (c *latentCursor) Look(model int, signals []float64) {
 
 // Offered returns the name of the signal of the model's answer that can be bought next, or "".
 func (c *latentCursor) Offered(model int) string {
-	if c.noticed == nil || c.noticed.bought[model] == len(c.noticed.CostUSD) {
+	if c.evidence == nil || c.evidence.bought[model] == len(c.evidence.CostUSD) {
 		return ""
 	}
-	return c.noticed.Names[c.noticed.free()+c.noticed.bought[model]]
+	return c.evidence.Names[c.evidence.free()+c.evidence.bought[model]]
 }
 
 // look returns the look that can be bought next at a model's answer, whose estimate is mean.
@@ -316,7 +315,6 @@ func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	return look
 }
 
-// deviation returns the predictive deviation of a model that has not run.
 func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	dev := 0.0
 	switch {
@@ -334,7 +332,7 @@ func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	return dev
 }
 
-func square2(n, m int) [][]float64 {
+func zeros(n, m int) [][]float64 {
 	out := make([][]float64, n)
 	for i := range out {
 		out[i] = make([]float64, m)

@@ -203,7 +203,6 @@ func (c *latentCursor) share(f *family, i, hypothesis, k int) float64 {
 	return c.shares[slices.Index(f.members, i)]
 }
 
-// familyMeans fills in the probabilities that the answers of a family are right.
 func (c *latentCursor) familyMeans(dst []float64, f *family) {
 	clear(dst)
 	if c.hasNoEvidence(f) {
@@ -315,7 +314,7 @@ func (f *latentFit) logFamily(logs []float64, own *family, q int) {
 
 // learnShared fits Shared to the families' outcomes.
 func (f *latentFit) learnShared() {
-	likelihood := square2(len(f.tables.families), len(sharedGrid))
+	likelihood := zeros(len(f.tables.families), len(sharedGrid))
 	var all [len(sharedGrid)]float64
 	logs := make([]float64, len(f.Nodes))
 	for n := range f.tables.families {
@@ -372,7 +371,6 @@ func (f *latentFit) sameAsFirst() {
 	}
 }
 
-// triesOf returns the samples that share model i's parameters.
 func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }
 
 // validFamilies reports whether a profile's families are valid: each is identified by its

@@ -41,7 +41,7 @@ func (e *latent) fit(t *outcome.Table, o Options) error {
 	}
 	e.Groups = groupsOf(t)
 	e.Mean = make([]float64, len(e.Groups)+1)
-	e.Shift = square2(len(e.Mean), n)
+	e.Shift = zeros(len(e.Mean), n)
 	for i, v := range t.MeanQualities() {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
@@ -50,7 +50,7 @@ func (e *latent) fit(t *outcome.Table, o Options) error {
 		e.PerTrouble = make([]float64, len(e.Mean))
 	}
 	f := &latentFit{latent: e, slopes: latentPrior{slope: 1, precision: 2}, shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
-	f.weight = square2(len(t.Queries), len(e.Nodes))
+	f.weight = zeros(len(t.Queries), len(e.Nodes))
 	f.tries, f.of = triesOf(t.Models), make([]int, n)
 	for k, tries := range f.tries {
 		for _, i := range tries {
@@ -301,7 +301,6 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 	}
 }
 
-// limit bounds a Newton step.
 func limit(x float64) float64 { return min(max(x, -2), 2) }
 
 func logit(p float64) float64 {
@@ -321,7 +320,7 @@ func cube(a, b, c int) [][][]float64 {
 }
 
 func square(n int) [][]float64 {
-	return square2(n, n)
+	return zeros(n, n)
 }
 
 // minusDot subtracts the inner product of b and the start of a from s, term by term.

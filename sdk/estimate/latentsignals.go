@@ -104,7 +104,7 @@ func (f *latentFit) fitNoAnswer() {
 	f.Empty = emptyAnswers(f.t, f.group, len(f.Mean))
 	const prior = 20
 	n := len(f.Base)
-	missing, all := square2(n+1, 2), square2(n+1, 2) // model (the last: all), wrong or right
+	missing, all := zeros(n+1, 2), zeros(n+1, 2) // model (the last: all), wrong or right
 	for q, row := range f.t.Quality {
 		for i, v := range row {
 			if math.IsNaN(v) || f.Empty[f.group[q]] {
@@ -176,7 +176,6 @@ func (f *latentFit) fitAgreement() {
 // changeRows is the number of queries on which changes are measured.
 const changeRows = 500
 
-// fitDeviations measures how much runs change the estimates.
 func (f *latentFit) fitDeviations() {
 	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
 	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)
@@ -191,7 +190,7 @@ func (f *latentFit) fitDeviations() {
 // fitChange measures how much a model's own run changes its estimate.
 func (f *latentFit) fitChange(replay *Replay) {
 	n := len(f.Base)
-	sums, counts := square2(len(f.Mean), n), make([]float64, len(f.Mean))
+	sums, counts := zeros(len(f.Mean), n), make([]float64, len(f.Mean))
 	before, after := make([]cascade.Belief, n), make([]cascade.Belief, n)
 	every := max(1, len(f.t.Queries)/changeRows)
 	for q := 0; q < len(f.t.Queries); q += every {

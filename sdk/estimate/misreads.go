@@ -17,7 +17,6 @@ type misreads struct {
 	Misread cascade.Rates `json:"misread"`
 }
 
-// logShare returns the logarithm of the share of queries of one kind.
 func (m *misreads) logShare(misread bool) float64 {
 	switch {
 	case m == nil:
@@ -45,7 +44,6 @@ func (m *misreads) isVerdict(passed bool, ifRight, ifWrong float64) bool {
 	return ifRight == right && ifWrong == wrong
 }
 
-// verdictCounts counts a judge's verdicts on wrong and right answers.
 type verdictCounts struct{ wrong, passed, right, rejected float64 }
 
 func (c *verdictCounts) add(o *verdictCounts, weight float64) {

@@ -107,7 +107,6 @@ func (e *regression) context(ran []int) int {
 	return min(len(ran), deepest)
 }
 
-// contexts returns the number of rows of StdDev.
 func (e *regression) contexts() int {
 	if e.Exact != nil {
 		return len(e.Exact)
@@ -167,7 +166,7 @@ func wide[T any](rows [][]T, n int) bool {
 }
 
 func (e *regression) checkLengths(models int) error {
-	s := e.Features.newSeen(models)
+	s := e.Features.newSetFits(models)
 	for _, ran := range e.examples(models) {
 		for target := range models {
 			if want, got := len(e.input(nil, s, ran, target)), len(e.coefficients(ran, target)); got != want {
@@ -200,7 +199,7 @@ func allSets(n int) [][]int {
 
 func (e *regression) Cursor() qualityCursor {
 	n := len(e.Features.Trust[0])
-	return &regressionCursor{regression: e, seen: e.Features.newSeen(n), ran: make([]int, 0, n), verdict: make([]float64, n), x: make([]float64, 0, 64)}
+	return &regressionCursor{regression: e, seen: e.Features.newSetFits(n), ran: make([]int, 0, n), verdict: make([]float64, n), x: make([]float64, 0, 64)}
 }
 
 type regressionCursor struct {

@@ -228,7 +228,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 	n := len(t.Models)
 	raw := make([][][]float64, len(l.Run))
 	for f := range raw {
-		raw[f] = square2(len(t.Queries), n)
+		raw[f] = zeros(len(t.Queries), n)
 	}
 	reader := newReader(t, l.Signals)
 	run := runFacts{Signals: make([]float64, len(l.Signals))}

@@ -62,7 +62,7 @@ func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionF
 	exact := allSets(min(n, exactModels))
 	for i := range t.Queries {
 		q := reader.query(i)
-		s := e.Features.newSeen(n)
+		s := e.Features.newSetFits(n)
 		s.begin(&q)
 		if e.Features.Text != nil {
 			s.text, s.reader = textScale*e.Features.unseen[i], nil
@@ -156,7 +156,7 @@ func (f *regressionFit) fitOne(e *regression, use func(int) bool, target, place 
 	if len(r.x) == 0 {
 		// No query has this set: predict the mean quality.
 		set := f.emptyLike(e, target, place, ran)
-		c := make([]float64, len(e.input(nil, e.Features.newSeen(len(f.t.Models)), set, target)))
+		c := make([]float64, len(e.input(nil, e.Features.newSetFits(len(f.t.Models)), set, target)))
 		c[0] = e.Features.Trust[len(e.Features.Groups)][target]
 		if e.Link == linkLogistic {
 			c[0] = logit(c[0])

@@ -31,9 +31,9 @@ type vote struct {
 	weight float64
 }
 
-func (l *featureLayout) newSeen(models int) *setFits {
+func (l *featureLayout) newSetFits(models int) *setFits {
 	s := &setFits{
-		featureLayout: l, ante: make([]float64, models), run: square2(models, len(l.Run)),
+		featureLayout: l, ante: make([]float64, models), run: zeros(models, len(l.Run)),
 		answers: make([]string, models), tally: make([]vote, 0, models),
 	}
 	if l.Text != nil {
@@ -43,7 +43,7 @@ func (l *featureLayout) newSeen(models int) *setFits {
 		s.same = square(models)
 	}
 	if l.Classes > 0 {
-		s.classes, s.apart = square2(models, l.Classes), square(models)
+		s.classes, s.apart = zeros(models, l.Classes), square(models)
 	}
 	return s
 }

@@ -360,7 +360,6 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	}
 }
 
-// judgedModels returns the models whose answers have been judged.
 func (x *reading) judgedModels(p *panel) []int {
 	n, first := len(x.replay.table.Models), 0
 	if x.isSold(p) {

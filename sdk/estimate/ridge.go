@@ -84,7 +84,6 @@ func (r *ridge) system(c, grad []float64, hess [][]float64) {
 	}
 }
 
-// applyLink returns the quality at a value of the linear predictor.
 func applyLink(link string, x float64) float64 {
 	if link == linkLogistic {
 		return sigmoid(x)

@@ -21,7 +21,7 @@ func (c *latentCursor) fillShared(dst []cascade.Belief) {
 			best = i
 		}
 	}
-	bought := c.noticed != nil && c.noticed.Verdicts != nil
+	bought := c.evidence != nil && c.evidence.Verdicts != nil
 	if best < 0 || !math.IsNaN(c.verdict[best]) || !c.Verified && !bought {
 		return
 	}

@@ -35,7 +35,6 @@ func Simulate(t *outcome.Table, noise Noise, seed uint64) *outcome.Table {
 	return &simulated
 }
 
-// line is intercept + slope·x.
 type line struct {
 	Intercept float64 `json:"intercept"`
 	Slope     float64 `json:"slope"`

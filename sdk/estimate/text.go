@@ -254,7 +254,6 @@ const (
 	textTolerance = 1e-6
 )
 
-// predict returns the model's prediction for a row.
 func (m *textModel) predict(r *sparse) float64 {
 	sum := m.Intercept
 	for i, b := range r.at {

@@ -6,21 +6,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// The rows that need no estimator. All of them see the test half.
+// The rows that need no estimator are computed on the test half, with hindsight.
 
-// linearInterpolation tosses coins between the single models on the hull.
+// linearInterpolation mixes the single models on the hull at random.
 func linearInterpolation(_ []float64, f *Frame) Curve { return upperHull(f.Models) }
 
-// bestSingle is the model of highest mean quality and nothing else.
+// bestSingle always runs the model of highest mean quality.
 func bestSingle(_ []float64, f *Frame) Curve { return Curve{f.Models[f.Best]} }
 
-// randomChoice tosses a coin between the cheapest and the best single model.
+// randomChoice mixes the cheapest and the best single model at random.
 func randomChoice(_ []float64, f *Frame) Curve {
 	return NewCurve([]Point{f.Models[f.Cheapest], f.Models[f.Best]})
 }
 
-// oracle runs, knowing every outcome, the one model of highest quality less
-// lambda times cost on each query.
+// oracle knows every outcome and runs, on each query, the model of highest quality
+// less lambda times cost.
 func oracle(o *outcome.Table, lambdas []float64) *Sample {
 	s := NewSample(lambdas, len(o.Quality))
 	for l, lambda := range lambdas {

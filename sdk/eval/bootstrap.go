@@ -15,8 +15,8 @@ type resamples struct {
 	quality [][][]float64
 }
 
-// weights returns how often resample i draws each of n queries, with replacement. It depends on
-// its arguments alone, so that results do not depend on the number of cores.
+// weights returns how often resample i draws each of n queries, with replacement. It depends only on
+// its arguments, so results do not depend on the number of cores.
 func weights(seed uint64, i, n int) []float64 {
 	rng := rand.New(rand.NewPCG(seed, uint64(i)+1))
 	w := make([]float64, n)
@@ -26,8 +26,8 @@ func weights(seed uint64, i, n int) []float64 {
 	return w
 }
 
-// resample computes every row on every resample of the queries. The frame is that of the resample:
-// the limits of the AUC vary with the queries as the curves do.
+// resample computes every row on every resample of the queries. The frame is that of the resample,
+// since the limits of the AUC depend on the queries as the curves do.
 func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int)) (*resamples, error) {
 	table := func() [][]float64 { return zeros(len(c.Rows), c.Resamples) }
 	out := &resamples{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
@@ -47,7 +47,7 @@ func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int
 				out.costAtBest[r][i] = at.Cost
 			}
 			for k, cost := range c.Costs {
-				// The corner left of a curve is no operating point of it.
+				// The corner left of a curve is not one of its operating points.
 				if len(curve) > 0 {
 					cost = max(cost, curve[0].Cost)
 				}
@@ -62,11 +62,10 @@ func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int
 	return out, err
 }
 
-// interval is a value with its two-sigma limits.
 type interval struct{ Value, Low, High float64 }
 
-// twoSigma returns value plus and minus twice the standard deviation of the
-// resampled values; without resamples the limits are NaN.
+// twoSigma returns value with limits of plus and minus twice the standard deviation
+// of the resampled values; without resamples the limits are NaN.
 func twoSigma(value float64, values []float64) interval {
 	if len(values) < 2 {
 		return interval{value, math.NaN(), math.NaN()}
@@ -84,5 +83,4 @@ func difference(value float64, a, b []float64) interval {
 	return twoSigma(value, d)
 }
 
-// isSignificant reports whether zero lies outside the interval.
 func (i interval) isSignificant() bool { return i.Low > 0 || i.High < 0 }

@@ -18,37 +18,37 @@ const (
 	nameOracle              = "oracle"
 )
 
-// Row is one strategy's line of a comparison.
+// Row is one strategy's row of a comparison.
 type Row struct {
 	Name string
-	// Note says in a few words what the row is.
+	// Note describes the row in a few words.
 	Note  string
 	Curve Curve
 	Metrics
 	AUCInterval        interval
 	CostAtBestInterval interval
-	// QualityAtBestCostInterval belongs to QualityAtBestCost.
+	// QualityAtBestCostInterval is the interval of QualityAtBestCost.
 	QualityAtBestCostInterval interval
-	// CostAtPicked is the lowest mean cost at which the quality of the model
-	// Comparison.Picked is reached.
+	// CostAtPicked is the lowest mean cost at which the row reaches the quality of the
+	// model Comparison.Picked.
 	CostAtPicked float64
-	// Chosen is what the operating point does on the test half that was chosen on the
-	// train half: the cheapest that reached the picked model's quality there, or else the
-	// best. It is there when Study.Choose is set.
+	// Chosen is the result on the test half of the operating point chosen on the train half:
+	// the cheapest that reached the picked model's quality there, or else the best. It is
+	// set if Study.Choose is.
 	Chosen Point
-	// Difference is this row's AUC minus that of the reference row, paired.
+	// Difference is this row's AUC minus that of the reference row, with a paired interval.
 	Difference interval
-	// Low and High bound the quality at each of Comparison.Costs, two sigma away.
+	// Low and High are the two-sigma limits of the quality at each of Comparison.Costs.
 	Low, High []float64
-	// Reached is the share of resamples in which the best single model's quality
-	// is reached; CostAtBestInterval is made of those.
+	// Reached is the share of resamples in which the row reaches the best single model's
+	// quality; CostAtBestInterval is based on those.
 	Reached float64
-	// DecisionTime is the mean time of one decision, estimation left out.
+	// DecisionTime is the mean time of one decision, without estimation.
 	DecisionTime time.Duration
 	Decisions    int64
 
-	// curveOf says how the curve follows from the weights of the queries and from the frame
-	// that the same weights give.
+	// curveOf computes the curve from the weights of the queries and the frame for the same
+	// weights.
 	curveOf func(weight []float64, f *Frame) Curve
 }
 
@@ -57,12 +57,12 @@ type Comparison struct {
 	Frame  Frame
 	Models []string
 	Rows   []*Row
-	// Picked is the single model that was best on the train half, which is the one
-	// that somebody without hindsight would have used; -1 when unknown.
+	// Picked is the single model that was best on the train half, which is what one would
+	// have used without hindsight; -1 if unknown.
 	Picked int
-	// Reference is the name of the row that differences are taken to.
+	// Reference is the name of the row that other rows are compared with.
 	Reference string
-	// Costs are the costs of the bands.
+	// Costs are the costs at which Row.Low and Row.High are computed.
 	Costs     []float64
 	Queries   int
 	Resamples int
@@ -84,22 +84,22 @@ type Options struct {
 	// Bootstrap is the number of resamples; 0 means no intervals.
 	Bootstrap int
 	Seed      uint64
-	// Reference names the row that differences are taken to; the first player
-	// when empty.
+	// Reference names the row that other rows are compared with; if empty, it is the
+	// first player.
 	Reference string
-	// Train, when not nil, are the outcomes of the train half, which decide which
-	// single model is Comparison.Picked.
+	// Train, when not nil, has the outcomes of the train half, from which
+	// Comparison.Picked is chosen.
 	Train *outcome.Table
 	// Baselines are the rows without an estimator to include; nil means all.
 	Baselines []string
-	// Progress, when not nil, is told of units of work: queries and resamples.
+	// Progress, when not nil, is called with finished units of work: queries and resamples.
 	Progress func(units int)
 }
 
 const bandPoints = 48
 
-// Measure measures the samples of players, one for each, beside the baselines, on outcomes of every
-// model on every query.
+// Measure measures the samples of players, one for each, and the baselines, on outcomes of every model on
+// every query.
 func Measure(ctx context.Context, o *outcome.Table, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
 	if err := validate(o); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func Measure(ctx context.Context, o *outcome.Table, players []*Player, samples [
 	}
 	low, high := c.Frame.costRange()
 	for i := range bandPoints {
-		// Squared, because curves bend most at low cost.
+		// Squared spacing, because curves bend most at low cost.
 		share := float64(i) / (bandPoints - 1)
 		c.Costs = append(c.Costs, low+(high-low)*share*share)
 	}
@@ -159,7 +159,7 @@ func oracleLambdas(f *Frame) []float64 {
 	return logSpaced(1e-3/high, 100/low, 60)
 }
 
-// logSpaced returns 0, and n numbers from low to high at equal ratios.
+// logSpaced returns 0 and n numbers from low to high at equal ratios.
 func logSpaced(low, high float64, n int) []float64 {
 	out := []float64{0}
 	for i := range n {

@@ -11,15 +11,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// costNoise replaces a source's predicted costs by the true cost plus noise, shrunk to the mean as far as
-// the noise hides the differences.
+// costNoise replaces a source's predicted costs by the true cost plus noise, shrunk towards the mean
+// according to the noise.
 type costNoise struct {
 	replay.Source
 	predicted [][]float64
 }
 
-// newCostNoise simulates the costs on a table; the shrinkage follows from the mean and variance of each
-// model's cost on the train half.
+// newCostNoise simulates the costs on a table. The shrinkage is computed from the mean and variance of
+// each model's cost on the train half.
 func newCostNoise(s replay.Source, train, on *outcome.Table, stdDev float64, seed uint64) *costNoise {
 	rng := rand.New(rand.NewPCG(seed, 0xc057))
 	n := len(train.Models)
@@ -44,7 +44,7 @@ func newCostNoise(s replay.Source, train, on *outcome.Table, stdDev float64, see
 	return c
 }
 
-// Start returns a cursor that believes what the source believes of qualities.
+// Start returns a cursor with the source's beliefs about quality.
 func (c *costNoise) Start(query int) replay.Cursor {
 	return &noisyCosts{c.Source.Start(query), c.predicted[query]}
 }

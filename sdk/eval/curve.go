@@ -15,12 +15,12 @@ type Point struct {
 	Steps float64 `json:"steps"`
 }
 
-// Curve is a strategy's operating points sorted by cost. Between two of them the
-// strategy is a coin toss between its neighbours, so cost and quality are linear
-// there: that is the mixed strategy by which the paper meets a budget exactly.
+// Curve is a strategy's operating points sorted by cost. Between two points the
+// strategy chooses between them at random, so cost and quality are linear there:
+// that is the mixed strategy by which the paper meets a budget exactly.
 type Curve []Point
 
-// NewCurve returns the points sorted by cost, equal costs by quality.
+// NewCurve returns the points sorted by cost, then quality.
 func NewCurve(points []Point) Curve {
 	c := Curve(slices.Clone(points))
 	slices.SortStableFunc(c, func(a, b Point) int {
@@ -29,13 +29,13 @@ func NewCurve(points []Point) Curve {
 	return c
 }
 
-// Frame is what curves are measured against: the single models on the same
-// queries. All of it is hindsight, which favours the baselines made from it.
+// Frame is the reference that curves are measured against: the single models on the
+// same queries. It is known only in hindsight, which favours the baselines made from it.
 type Frame struct {
 	// Models has one point for each single model, in the order of the table.
 	Models []Point
-	// Cheapest, Dearest and Best index Models: lowest and highest mean cost,
-	// highest mean quality (the cheaper of equals).
+	// Cheapest, Dearest and Best are the indexes in Models of the lowest and highest mean
+	// cost, and of the highest mean quality (the cheaper of equals).
 	Cheapest, Dearest, Best int
 	// Lowest is the lowest mean quality of any model.
 	Lowest float64
@@ -89,12 +89,12 @@ func (c Curve) at(cost float64, f *Frame) Point {
 	return corner
 }
 
-// QualityAt returns the mean quality of the strategy when it may spend cost per
-// query: what the AUC integrates.
+// QualityAt returns the mean quality of the strategy at a budget of cost per query.
+// It is the integrand of the AUC.
 func (c Curve) QualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
 
 // reach returns the cheapest point of the curve whose quality is at least the
-// given one, and false when there is none.
+// given one, and false if there is none.
 func (c Curve) reach(quality float64) (Point, bool) {
 	for i, p := range c {
 		if p.Quality < quality {
@@ -125,7 +125,7 @@ func mix(a, b Point, cost float64) Point {
 }
 
 // meanQuality integrates QualityAt over [low, high] and divides by the length.
-// It is NaN when the length is not positive.
+// It returns NaN if the length is not positive.
 func (c Curve) meanQuality(low, high float64, f *Frame) float64 {
 	if !(high > low) {
 		return math.NaN()
@@ -147,8 +147,8 @@ func (c Curve) meanQuality(low, high float64, f *Frame) float64 {
 	return area / (high - low)
 }
 
-// upperHull returns the vertices of the non-decreasing concave hull of the points: what
-// can be reached by tossing coins between them.
+// upperHull returns the vertices of the non-decreasing concave hull of the points, which
+// random mixtures of them can reach.
 func upperHull(points []Point) Curve {
 	var hull Curve
 	for _, p := range NewCurve(points) {

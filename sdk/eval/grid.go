@@ -11,10 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// A strategyAt makes a strategy's decision rule for one lambda.
+// A strategyAt returns a strategy's decision rule for a lambda.
 type strategyAt func(lambda float64) (cascade.Strategy, error)
 
-// play makes a player of a rule at several lambdas.
 func (r strategyAt) player(name, note string, source replay.Source, lambdas []float64) (*Player, error) {
 	p := &Player{Name: name, Note: note, Source: source, Lambdas: lambdas}
 	for _, lambda := range lambdas {
@@ -27,7 +26,7 @@ func (r strategyAt) player(name, note string, source replay.Source, lambdas []fl
 	return p, nil
 }
 
-// span returns the lambdas beyond which nothing changes: at the low end the dearest
+// span returns the lambdas beyond which nothing changes: at the low end the most expensive
 // model costs a thousandth of a quality unit, at the high end the cheapest costs 20.
 func span(f *Frame) (low, high float64) {
 	cheap, dear := f.costRange()
@@ -37,10 +36,10 @@ func span(f *Frame) (low, high float64) {
 	return 1e-3 / dear, 20 / cheap
 }
 
-// spreadLambdas returns at most n lambdas at which the rule's operating points lie
-// evenly along its curve on the given outcomes, which are those of the train half:
-// lambdas at equal ratios first, then repeatedly the geometric middle of the
-// neighbours whose points lie furthest apart.
+// spreadLambdas returns at most n lambdas whose operating points are evenly spaced
+// along the rule's curve on the given outcomes, which are those of the train half. It
+// starts with lambdas at equal ratios, then repeatedly adds the geometric mean of the
+// neighbours whose points are furthest apart.
 func spreadLambdas(ctx context.Context, o *outcome.Table, source replay.Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
 	frame := singles(o).frame(nil)
 	low, high := span(&frame)
@@ -49,8 +48,8 @@ func spreadLambdas(ctx context.Context, o *outcome.Table, source replay.Source, 
 	if err != nil {
 		return nil, err
 	}
-	// Points that repeat their neighbours are dropped, which leaves room for others;
-	// the number of trials is bounded all the same.
+	// Points that repeat their neighbours are dropped, which makes room for others;
+	// the number of trials is bounded nevertheless.
 	for tried := len(lambdas); len(lambdas) < n && tried < 2*n; {
 		var middles []float64
 		for _, i := range widest(points, &frame, max(1, (n-len(lambdas)+2)/3)) {
@@ -77,7 +76,7 @@ func spreadLambdas(ctx context.Context, o *outcome.Table, source replay.Source, 
 	return lambdas, nil
 }
 
-// dropRepeats drops the points that lie within a run of equal ones.
+// dropRepeats drops the inner points of runs of equal ones.
 func dropRepeats(points []Point) []Point {
 	same := func(a, b Point) bool { return a.Cost == b.Cost && a.Quality == b.Quality }
 	var out []Point
@@ -107,8 +106,8 @@ func pointsAt(ctx context.Context, o *outcome.Table, source replay.Source, rule 
 	return points, nil
 }
 
-// widest returns the places of up to n gaps between neighbouring points that are
-// wide enough to be worth a further point, widest first.
+// widest returns the indexes of up to n gaps between neighbouring points that are
+// wide enough to be worth another point, widest first.
 func widest(points []Point, f *Frame, n int) []int {
 	low, high := f.costRange()
 	gaps := make([]float64, max(len(points)-1, 0))
@@ -123,7 +122,7 @@ func widest(points []Point, f *Frame, n int) []int {
 			gap = max(gap, 0.5*math.Abs(math.Log(a.Cost/b.Cost))/math.Log(high/low))
 		}
 		gap = max(gap, math.Abs(a.Quality-b.Quality))
-		// Few train queries tell few points apart; the test half may tell more.
+		// A small train half distinguishes few points; the test half can distinguish more.
 		if gap > 0 && a.Lambda > 0 {
 			gap += 0.02 * math.Log(b.Lambda/a.Lambda)
 		}

@@ -8,17 +8,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Halves are two tables of the same models: one to learn from, one to measure on.
+// Halves are two tables of the same models: one to fit to, one to measure on.
 type Halves struct {
 	Train, Test *outcome.Table
-	// Dropped counts the queries left out because an outcome was missing.
+	// Dropped counts the queries left out because an outcome is missing.
 	DroppedTrain, DroppedTest int
 }
 
-// OverlapError says that queries are in both halves.
+// OverlapError means that queries are in both halves.
 type OverlapError struct{ Queries []string }
 
-// Error names the first few.
+// Error returns a message that names the first few queries.
 func (e *OverlapError) Error() string {
 	return fmt.Sprintf("%d queries are in the train half and in the test half (%s): figures on queries that were learnt from mean nothing",
 		len(e.Queries), joinFirst(e.Queries))

@@ -7,7 +7,7 @@ import (
 )
 
 // Document is the machine-readable form of a comparison. Qualities and AUC are in
-// [0, 1], costs in US dollars per query; what is undefined is null.
+// [0, 1], costs in US dollars per query; undefined values are null.
 type Document struct {
 	Units map[string]string `json:"units"`
 	Setup map[string]string `json:"setup,omitempty"`
@@ -18,7 +18,7 @@ type Document struct {
 	Reference  string          `json:"reference"`
 	Models     []documentModel `json:"models"`
 	BestSingle string          `json:"best_single"`
-	// namePickedSingle was the best model of the train half.
+	// PickedSingle is the best single model of the train half.
 	PickedSingle string             `json:"picked_single,omitempty"`
 	Strategies   []documentStrategy `json:"strategies"`
 }
@@ -35,7 +35,7 @@ type documentStrategy struct {
 	AUC     *float64 `json:"auc"`
 	AUCLow  *float64 `json:"auc_low"`
 	AUCHigh *float64 `json:"auc_high"`
-	// Difference is the AUC less that of the reference.
+	// Difference is the AUC minus that of the reference.
 	Difference     *float64 `json:"difference"`
 	DifferenceLow  *float64 `json:"difference_low"`
 	DifferenceHigh *float64 `json:"difference_high"`
@@ -61,7 +61,7 @@ type documentStrategy struct {
 	Points Curve `json:"points"`
 }
 
-// optional returns nil for NaN and infinities, which JSON cannot hold.
+// optional returns nil for NaN and infinities, which JSON cannot represent.
 func optional(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

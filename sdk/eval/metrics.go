@@ -2,10 +2,10 @@ package eval
 
 import "math"
 
-// Metrics are the figures of one curve. NaN means undefined: a quality that is
-// never reached, or a frame that gives nothing to compare with.
+// Metrics are the metrics of one curve. NaN means undefined: the curve never reaches
+// a quality, or the frame's models do not differ.
 type Metrics struct {
-	// AUC is the mean quality over [cost of the cheapest, cost of the dearest
+	// AUC is the mean quality over [cost of the cheapest, cost of the most expensive
 	// single model], in [0, 1]: see [Curve.AUC].
 	AUC float64
 	// AIQ is RouterBench's average improvement in quality: the same mean over
@@ -16,21 +16,21 @@ type Metrics struct {
 	// 1 the best one's.
 	APGR float64
 	// CPT50 and CPT80 are RouteLLM's call-performance thresholds in terms of
-	// money: the share of the way from the cheapest model's cost to the best
-	// one's that has to be spent to recover 50 % and 80 % of the quality gap.
+	// cost: the share of the way from the cheapest model's cost to the best
+	// one's that must be spent to recover 50 % and 80 % of the quality gap.
 	CPT50, CPT80 float64
-	// CostAtBest is the lowest mean cost at which the best single model's
-	// quality is reached, and QualityAtBestCost the quality for its cost.
+	// CostAtBest is the lowest mean cost at which the curve reaches the best single
+	// model's quality, and QualityAtBestCost its quality at that model's cost.
 	CostAtBest, QualityAtBestCost float64
-	// CostPerSuccess is mean cost over mean quality, and Steps the mean number
-	// of models run, at the best single model's quality; where that is never
-	// reached, at the point of highest quality.
+	// CostPerSuccess is mean cost divided by mean quality, and Steps the mean number
+	// of models run, both at the best single model's quality or, if the curve never
+	// reaches that, at its point of highest quality.
 	CostPerSuccess, Steps float64
 }
 
-// AUC is the area under the curve as the paper defines it: the integral of
-// [Curve.QualityAt] from the mean cost of the cheapest to that of the dearest
-// single model, divided by that range. It is NaN when all models cost the same.
+// AUC returns the area under the curve as the paper defines it: the integral of
+// [Curve.QualityAt] from the mean cost of the cheapest to that of the most expensive
+// single model, divided by that range. It is NaN if all models cost the same.
 func (c Curve) AUC(f *Frame) float64 {
 	low, high := f.costRange()
 	return c.meanQuality(low, high, f)
@@ -69,7 +69,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 	return m
 }
 
-// peak returns the cheapest of the points of highest quality.
+// peak returns the cheapest point of highest quality.
 func (c Curve) peak() Point {
 	best := Point{Quality: math.Inf(-1)}
 	for _, p := range c {

@@ -8,11 +8,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// errConstantCost means that all models cost the same on average, so that there is no
-// trade-off to draw a curve of.
+// errConstantCost means that all models cost the same on average, so there is no
+// trade-off between cost and quality.
 var errConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
 
-// validate reports what makes outcomes unfit for a comparison, which is drawn from those of every
+// validate returns an error if outcomes are not suitable for a comparison, which needs those of every
 // model on every query.
 func validate(o *outcome.Table) error {
 	if len(o.Models) < 2 {

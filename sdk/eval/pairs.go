@@ -10,20 +10,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// pairLevels is the number of thresholds that are tried for each first model.
+// pairLevels is the number of thresholds to try for each first model.
 const pairLevels = 24
 
-// Thresholds at which every estimate in [0, 1] stops, and none.
+// The thresholds at which every estimate in [0, 1] stops, and at which none does.
 const always, never = -1.0, 2.0
 
-// pairTotals are sums over the train half for one first model, threshold and second
-// model: of quality, and of cost.
+// pairTotals has the sums of quality and cost over the train half for one first model,
+// threshold and second model.
 type pairTotals struct{ quality, cost float64 }
 
-// pairsRule returns the rule of the upper envelope of all cascades of two models: for
-// a lambda, the first model, the threshold on its estimate and the second model of the
-// greatest mean quality less lambda times cost on the train half. A threshold that
-// always stops is a single model.
+// pairsRule returns the rule of the upper envelope of all cascades of two models. For a
+// lambda, it has the first model, the threshold on its estimate and the second model that
+// maximise mean quality less lambda times cost on the train half. A threshold that always
+// stops is a single model.
 func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, error) {
 	n := len(on.Train.Models)
 	pairs := make([]pairsOf, n) // by first model
@@ -51,18 +51,17 @@ func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, 
 	}, nil
 }
 
-// pairsOf are the cascades that begin with one model, by threshold and second model.
+// pairsOf has the cascades that begin with one model, by threshold and second model.
 type pairsOf struct {
 	levels []float64
 	totals [][]pairTotals
 }
 
-// pairsFrom evaluates the cascades that begin with one model.
 func pairsFrom(ctx context.Context, o *outcome.Table, source replay.Source, first int) (pairsOf, error) {
 	n := len(o.Models)
 	estimate := make([]float64, len(o.Queries)) // of the first model
-	better := make([][]bool, len(o.Queries))    // the second answer is taken
-	verdict := make([]float64, len(o.Queries))  // what the one on the first answer costs
+	better := make([][]bool, len(o.Queries))    // the second answer is returned
+	verdict := make([]float64, len(o.Queries))  // cost of the verdict on the first answer
 	for q := range o.Queries {
 		if err := ctx.Err(); err != nil {
 			return pairsOf{}, err

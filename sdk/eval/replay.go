@@ -14,21 +14,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Player is one strategy to replay: a decision rule for each lambda, over the
-// beliefs of one source.
+// Player is a strategy to replay: a decision rule for each lambda, over the beliefs
+// of one source.
 type Player struct {
 	Name string
-	// Note says in a few words what the row is.
+	// Note describes the row in a few words.
 	Note    string
 	Source  replay.Source
 	Lambdas []float64
-	// Strategies has the rule of each lambda.
+	// Strategies has the rule for each lambda.
 	Strategies       []cascade.Strategy
 	train            replay.Source // beliefs about the train half
 	decisions, nanos atomic.Int64
 }
 
-// decisionTime returns how many decisions were made and the mean time of one.
+// decisionTime returns the number of decisions made and their mean time.
 func (p *Player) decisionTime() (int64, time.Duration) {
 	n := p.decisions.Load()
 	if n == 0 {
@@ -38,12 +38,12 @@ func (p *Player) decisionTime() (int64, time.Duration) {
 }
 
 // Replay runs every player at every lambda on every query of the outcomes, several
-// queries at a time, and returns one sample for each player, in order. A step costs
-// what its models cost in the outcomes and the verdicts that it used; its quality is
-// that of the answer returned. A verdict is used if another model would run after a
-// rejection, or if the strategy decides itself which verdicts to buy.
-// done, when not nil, is called after each query. Coins are drawn per query from
-// the seed, the same for all players.
+// queries concurrently, and returns one sample for each player, in order. The cost of
+// a step is the recorded cost of its models and of the verdicts that it used; its
+// quality is that of the returned answer. A verdict is used if another model would run
+// after a rejection, or if the strategy decides itself which verdicts to buy.
+// done, when not nil, is called after each query. Coins are drawn per query from the
+// seed, and are the same for all players.
 func Replay(ctx context.Context, o *outcome.Table, players []*Player, seed uint64, done func(int)) ([]*Sample, error) {
 	if len(o.Models) > replay.MaxModels {
 		return nil, fmt.Errorf("%d models: a replay takes at most %d", len(o.Models), replay.MaxModels)
@@ -75,7 +75,7 @@ func Replay(ctx context.Context, o *outcome.Table, players []*Player, seed uint6
 	return samples, nil
 }
 
-// inParallel calls f for 0 to n-1, several at a time, until one fails or ctx ends.
+// inParallel calls f concurrently for 0 to n-1, until one call fails or ctx ends.
 func inParallel(ctx context.Context, n int, f func(i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -90,7 +90,6 @@ func inParallel(ctx context.Context, n int, f func(i int) error) error {
 	return group.Wait()
 }
 
-// timedStrategy measures the decisions of a strategy.
 type timedStrategy struct {
 	cascade.Strategy
 	decisions int64
@@ -108,7 +107,6 @@ func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 // Describe implements [cascade.Describer].
 func (t *timedStrategy) Describe() cascade.Description { return cascade.Describe(t.Strategy) }
 
-// play replays one query at every lambda.
 func (p *Player) play(q int, w *replay.Walker, coin float64, s *Sample) {
 	var clock timedStrategy
 	for l, strategy := range p.Strategies {

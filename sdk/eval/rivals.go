@@ -17,17 +17,17 @@ const (
 	// the paper's code, and nameCascadeBest the same with the best answer.
 	nameCascadePublished = "cascade_published"
 	nameCascadeBest      = "cascade_best"
-	// nameCascadeRoutePublished is algorithm 3 as the paper's code has it: variances taken for
-	// deviations, and the first model of the chosen set run in place of the cheapest.
+	// nameCascadeRoutePublished is algorithm 3 as in the paper's code, which uses variances as
+	// deviations, and runs the first model of the chosen set instead of the cheapest.
 	nameCascadeRoutePublished = "cascade_route_published"
-	// namePruned is cheapest first over the models that greedy removal leaves, and
-	// namePassesPerDollar the order of most passes for the money among what is still unsolved.
+	// namePruned runs the models left by greedy removal, cheapest first, and namePassesPerDollar
+	// orders models by passes per dollar on the queries that are still unsolved.
 	namePruned          = "pruned"
 	namePassesPerDollar = "passes_per_dollar"
-	// nameDraftAndVerify is cascadeflow's rule, nameGatedLadder Firstpass'.
+	// nameDraftAndVerify is the rule of cascadeflow, and nameGatedLadder that of Firstpass.
 	nameDraftAndVerify = "draft_and_verify"
 	nameGatedLadder    = "gated_ladder"
-	// nameRouteKNN and nameRouteGBT choose before the call by nearest neighbours and by boosted
+	// nameRouteKNN and nameRouteGBT route before the call by nearest neighbours and by boosted
 	// trees.
 	nameRouteKNN = "route_knn"
 	nameRouteGBT = "route_gbt"
@@ -51,7 +51,7 @@ func rivals() []entry {
 	return list
 }
 
-// fullCascade is the rule of algorithm 2 over all models by cost.
+// fullCascade returns the rule of algorithm 2 over all models by cost.
 func fullCascade(answer cascade.AnswerRule) ruleOf {
 	return func(_ context.Context, p *problem, _ *fittedSources) (strategyAt, error) {
 		return strategyWith(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
@@ -92,8 +92,8 @@ func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error
 // ladders evaluates fixed orders of models on the train half.
 type ladders struct {
 	*outcome.Table
-	// own is the estimate of each answer once its model alone has run, and levels are thresholds on it.
-	// unjudged is the estimate without the verdict, which costs verdict.
+	// own is the estimate of each answer after its model alone has run, and levels are thresholds on it.
+	// unjudged is the estimate without the verdict, and verdict the verdict's cost.
 	own, unjudged, verdict [][]float64
 	levels                 []float64
 }
@@ -116,8 +116,8 @@ func newLadders(o *outcome.Table, source replay.Source) *ladders {
 	return l
 }
 
-// ladderRule chooses for each lambda the ladder of the greatest mean quality less lambda
-// times cost on the train half.
+// ladderRule returns the rule that uses, for each lambda, the ladder that maximises mean
+// quality less lambda times cost on the train half.
 func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) ruleOf {
 	return func(_ context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 		l := newLadders(p.Train, s.Train)
@@ -127,8 +127,8 @@ func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) ruleOf {
 	}
 }
 
-// climb returns the value of asking models in order until an estimate reaches the
-// threshold. The verdict on the last of them is not bought.
+// climb returns the value of running models in order until an estimate reaches the
+// threshold. The verdict on the last one is not bought.
 func (l *ladders) climb(order []int, threshold, lambda float64, answer cascade.AnswerRule) float64 {
 	value := 0.0
 	for q, own := range l.own {
@@ -152,7 +152,7 @@ func (l *ladders) climb(order []int, threshold, lambda float64, answer cascade.A
 	return value
 }
 
-// bestOf returns the parameters of the ladder of the greatest value among orders and
+// bestOf returns the parameters of the ladder with the highest value among orders and
 // thresholds, and that value.
 func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, answer cascade.AnswerRule) (params cascade.Params, top float64) {
 	top = math.Inf(-1)
@@ -183,8 +183,8 @@ func (l *ladders) prune(lambda float64) cascade.Params {
 	return best
 }
 
-// passesPerDollar orders models by what each solves per dollar of the queries that those before it have
-// left; it also chooses the number of models.
+// passesPerDollar orders models by how many of the queries left unsolved by those before each solves per
+// dollar. It also chooses the number of models.
 func (l *ladders) passesPerDollar(lambda float64) cascade.Params {
 	var params cascade.Params
 	top := math.Inf(-1)

@@ -55,8 +55,8 @@ func vectors(t *outcome.Table, groups []string) [][]float64 {
 	return out
 }
 
-// routerSources returns the predictions on both halves. predict is given which of the
-// train queries it may learn from, and what to predict for.
+// routerSources returns the predictions on both halves. predict gets the train queries
+// to learn from, and the queries to predict.
 func routerSources(h *Halves, name string, predict func(x, y [][]float64, at [][]float64) [][]float64) *fittedSources {
 	var groups []string
 	for q := range h.Train.Queries {
@@ -86,7 +86,7 @@ func routerSources(h *Halves, name string, predict func(x, y [][]float64, at [][
 	return &fittedSources{Name: name, Train: &guesses{own, costs}, Test: &guesses{predict(train, h.Train.Quality, test), costs}}
 }
 
-// foldQueries deals queries into folds; copies of a query share theirs.
+// foldQueries assigns queries to folds; copies of a query share one.
 func foldQueries(t *outcome.Table) []int {
 	folds := t.Folds(trainFolds, 0)
 	first := map[string]int{}
@@ -100,7 +100,6 @@ func foldQueries(t *outcome.Table) []int {
 	return folds
 }
 
-// neighbours is the number of nearest neighbours.
 const neighbours = 20
 
 func knnSources(h *Halves) *fittedSources {
@@ -132,7 +131,6 @@ const (
 	boostBins   = 8
 )
 
-// zeros returns a matrix of zeros.
 func zeros(rows, columns int) [][]float64 {
 	out := make([][]float64, rows)
 	for i := range out {
@@ -202,7 +200,7 @@ func binFeatures(x, cuts [][]float64) [][]uint8 {
 	return out
 }
 
-// split sends what lies below a bin to the left.
+// split sends rows below a bin to the left.
 type split struct {
 	feature     int
 	bin         uint8
@@ -245,8 +243,8 @@ func growTree(x [][]uint8, residual []float64) *tree {
 	return t
 }
 
-// bestSplit returns the split that lowers the squared residuals most; each side's mean is shrunk to zero
-// by one observation.
+// bestSplit returns the split that reduces the squared residuals most. Each side's mean is shrunk towards
+// zero by one observation.
 func bestSplit(x [][]uint8, residual []float64, rows []int) split {
 	var best split
 	if len(rows) == 0 {

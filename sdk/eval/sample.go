@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Sample is the results of one strategy on every query of a test half at every lambda.
+// Sample holds the results of one strategy on every query of a test half at every lambda.
 // Row l of a matrix belongs to Lambdas[l] and has one entry for each query.
 type Sample struct {
 	Lambdas              []float64
@@ -25,7 +25,7 @@ func NewSample(lambdas []float64, queries int) *Sample {
 }
 
 // curve returns the mean cost, quality and steps at each lambda over the queries,
-// query q counted weight[q] times; nil weighs every query once.
+// where query q counts weight[q] times; nil counts every query once.
 func (s *Sample) curve(weight []float64, _ *Frame) Curve {
 	points := make([]Point, len(s.Lambdas))
 	for l, lambda := range s.Lambdas {
@@ -37,7 +37,7 @@ func (s *Sample) curve(weight []float64, _ *Frame) Curve {
 	return NewCurve(points)
 }
 
-// mean returns the weighted mean of x; nil weighs every entry once.
+// mean returns the weighted mean of x; nil counts every entry once.
 func mean(x, weight []float64) float64 {
 	if weight == nil {
 		return floats.Sum(x) / float64(len(x))
@@ -57,7 +57,6 @@ func singles(o *outcome.Table) *Sample {
 	return s
 }
 
-// frame returns the frame of the single models over the weighted queries.
 func (s *Sample) frame(weight []float64) Frame {
 	costs, qualities := make([]float64, len(s.Cost)), make([]float64, len(s.Cost))
 	for m := range s.Cost {

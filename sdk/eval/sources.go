@@ -6,10 +6,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/estimate"
 )
 
-// trainFolds is the number of folds in which train-half beliefs are made.
+// trainFolds is the number of folds for the beliefs on the train half.
 const trainFolds = 4
 
-// fitSources fits an estimator to the train half for the test half, and one per fold
+// fitSources fits one estimator to the train half for the test half, and one per fold
 // for the train half itself.
 func fitSources(h *Halves, name string, o estimate.Options) (*fittedSources, error) {
 	whole, train, _, err := estimate.FitFolds(h.Train, min(trainFolds, len(h.Train.Queries)), o)

@@ -18,44 +18,43 @@ const (
 	nameCascadeRouteDependent = "cascade_route_dependent"
 	nameIndexIndependent      = "index_independent"
 	// namePairs is the upper envelope of all cascades of two models, and routeDependent a
-	// router that knows before the call what the dependent estimates know.
+	// router on the dependent estimates.
 	namePairs      = "pairs"
 	routeDependent = "route_dependent"
 )
 
 // fittedSources are the beliefs on both halves of a data set by one kind of estimator.
-// On the train half they must come from estimators that have not seen the query.
+// On the train half they must be out-of-fold.
 type fittedSources struct {
 	Name        string
 	Train, Test replay.Source
 
-	scale *float64 // see fittedScale; nil until it is known
+	scale *float64 // see fittedScale; nil until computed
 }
 
 // problem is the data that strategies are prepared and measured on.
 type problem struct {
 	Train, Test *outcome.Table
 	// Independent are the paper's estimates, and Dependent those that model a difficulty common to all
-	// models; nil leaves its rows out.
+	// models. If nil, the rows that need them are left out.
 	Independent, Dependent *fittedSources
-	// halves are the tables that routers before the call are fitted to.
+	// halves are the tables to which ex-ante routers are fitted.
 	halves *Halves
 }
 
-// entry is one row of the catalogue.
 type entry struct {
 	name, note string
 	dependent  bool
 	// maxModels leaves the row out of the default list above that many models.
 	maxModels int
-	// onDemand leaves the row out of the default list; sources, when not nil, are
-	// beliefs of its own.
+	// onDemand leaves the row out of the default list; sources, when not nil, returns
+	// its own beliefs.
 	onDemand bool
 	sources  func(h *Halves) *fittedSources
 	rule     ruleOf
 }
 
-// ruleOf fits the rule of a strategy to the train half.
+// A ruleOf fits the rule of a strategy to the train half.
 type ruleOf func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 
 func byName(name string, params cascade.Params) ruleOf {
@@ -96,7 +95,7 @@ func catalogue() []entry {
 	}, rivals()...)
 }
 
-// StrategyNames returns the rows that can be asked for, baselines included.
+// StrategyNames returns the names of all rows, baselines included.
 func StrategyNames() []string {
 	names := []string{nameLinearInterpolation, nameBestSingle, namePickedSingle, nameRandom}
 	for _, e := range catalogue() {
@@ -105,7 +104,6 @@ func StrategyNames() []string {
 	return append(names, nameOracle)
 }
 
-// entries returns the catalogue's entries of the study for so many models.
 func (s *Study) entries(models int) []entry {
 	var chosen []entry
 	for _, e := range catalogue() {
@@ -120,8 +118,8 @@ func (s *Study) entries(models int) []entry {
 	return chosen
 }
 
-// prepare makes a player of each strategy that has its estimates. It is fitted, and the lambdas of its
-// curve are chosen, on the train half.
+// prepare returns a player for each strategy whose estimates are available. The strategy is fitted, and the
+// lambdas of its curve are chosen, on the train half.
 func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 	var players []*Player
 	for _, e := range s.entries(len(p.Train.Models)) {
@@ -155,11 +153,11 @@ func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 	return players, nil
 }
 
-// gridQueries is how many train queries suffice to spread lambdas.
+// gridQueries is the number of train queries that suffice to spread lambdas.
 const gridQueries = 100
 
-// head returns at most n of the queries, taken at equal distances, with a source
-// that knows them by their new places.
+// head returns at most n of the queries, equally spaced, with a source for them by
+// their new indexes.
 func head(o *outcome.Table, s replay.Source, n int) (*outcome.Table, replay.Source) {
 	if len(o.Queries) <= n {
 		return o, s
@@ -171,7 +169,7 @@ func head(o *outcome.Table, s replay.Source, n int) (*outcome.Table, replay.Sour
 	return o.Rows(places), &subSource{s, places}
 }
 
-// subSource is a source of some of another's queries.
+// subSource is a source for some of another source's queries.
 type subSource struct {
 	replay.Source
 	places []int

@@ -14,41 +14,41 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Signals says what is known of an answer once a model has run.
+// Signals says what is known about an answer after its model has run.
 type Signals string
 
 // The kinds of signals.
 const (
-	// SignalsAuto: verdict where the train half says that a check judged it
-	// (outcome.Table.Verified), features elsewhere.
+	// SignalsAuto: SignalsVerdict if a check judged the train half
+	// (outcome.Table.Verified), else SignalsFeatures.
 	signalsAuto Signals = "auto"
-	// SignalsVerdict: the quality itself, by a check such as unit tests.
+	// SignalsVerdict: the quality itself, from a check such as unit tests.
 	SignalsVerdict Signals = "verdict"
-	// SignalsFeatures: what the table says of query and answer (group, lengths,
+	// SignalsFeatures: the table's features of query and answer (group, lengths,
 	// agreement of answers, further columns), never the quality.
 	SignalsFeatures Signals = "features"
 )
 
-// estimatorAuto and EstimatorNone are the dependent estimates beside the kinds of
-// package estimate: chosen by what is seen, and left out.
+// Values of Study.Estimator besides the kinds of package estimate. estimatorAuto chooses
+// the kind by the available signals, and estimatorNone leaves out the dependent estimates.
 const (
 	estimatorAuto = "auto"
 	estimatorNone = "none"
 )
 
-// Estimators returns what [Study].Estimator may be.
+// Estimators returns the valid values of [Study].Estimator.
 func Estimators() []string {
 	return append([]string{estimatorAuto, estimatorNone}, estimate.Kinds()...)
 }
 
-// Noise is a simulation of estimates as the truth plus Gaussian noise: standard
-// deviations on the quality before and after a model has run, and on the cost
-// before and after, in US dollars. CostAnte 0 leaves the cost estimator alone;
-// CostPost has no effect, because what is spent no longer counts.
+// Noise simulates estimates as the truth plus Gaussian noise. It has the standard
+// deviations of the noise on the quality before and after a model has run, and on the
+// cost before and after, in US dollars. A CostAnte of 0 keeps the cost estimator;
+// CostPost has no effect, because decisions ignore cost already spent.
 type Noise struct{ Ante, Post, CostAnte, CostPost float64 }
 
-// ParseNoise reads low, medium, high, or two or four numbers separated by commas.
-// Nothing is nil.
+// ParseNoise parses "low", "medium", "high", or two or four numbers separated by commas.
+// It returns nil for an empty text.
 func ParseNoise(text string) (*Noise, error) {
 	if text == "" {
 		return nil, nil
@@ -71,35 +71,36 @@ func ParseNoise(text string) (*Noise, error) {
 	return &Noise{v[0], v[1], v[2], v[3]}, nil
 }
 
-// Study is a comparison from two tables to the result.
+// Study is a complete comparison, from two tables to the result.
 type Study struct {
 	Halves *Halves
-	// Signals and Estimator choose the estimates; "" is auto.
+	// Signals and Estimator choose the estimates; "" means auto.
 	Signals   Signals
 	Estimator string
-	// Features are what regressions use; see [estimate.Options].
+	// Features are the features that regressions use; see [estimate.Options].
 	Features []string
 	// Noise, when not nil, simulates the estimates and overrides Signals.
 	Noise *Noise
-	// Verdicts, when not nil, are the halves as an imperfect check sees them:
-	// strategies learn and decide by these qualities, and are measured by those of
+	// Verdicts, when not nil, are the halves with the qualities reported by an imperfect
+	// check: strategies are fitted and decide on these, and are measured on those of
 	// Halves.
 	Verdicts *Verdicts
-	// Strategies are the rows wanted; nil means all that suit the models.
+	// Strategies are the rows to include; nil means all that suit the models.
 	Strategies []string
-	// Points is the number of lambdas of a curve, 0 meaning 40; Bootstrap the
-	// number of resamples.
+	// Points is the number of lambdas of a curve; 0 means 40. Bootstrap is the number
+	// of resamples.
 	Points, Bootstrap int
 	Seed              uint64
 	// Choose also chooses each row's operating point on the train half.
 	Choose bool
-	// Progress, when not nil, is told of units of work done, Units in all.
+	// Progress, when not nil, is called with finished units of work, of which there are
+	// Units in total.
 	Progress func(units int)
 
 	setup map[string]string
 }
 
-// Validate reports settings that do not exist.
+// Validate returns an error if a setting has an unknown value.
 func (s *Study) Validate() error {
 	if !slices.Contains([]Signals{"", signalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
 		return fmt.Errorf("unknown signals %q; there are auto, verdict, features", s.Signals)
@@ -115,12 +116,12 @@ func (s *Study) Validate() error {
 	return nil
 }
 
-// Units returns how many units of work Run reports.
+// Units returns the number of units of work that Run reports.
 func (s *Study) Units() int {
 	return len(s.Halves.Test.Queries) + s.Bootstrap + prepareUnits*len(s.entries(len(s.Halves.Train.Models)))
 }
 
-// prepareUnits is what preparing one strategy counts, in queries.
+// prepareUnits is the work of preparing one strategy, in queries.
 const prepareUnits = 50
 
 func (s *Study) progress(units int) {
@@ -129,13 +130,13 @@ func (s *Study) progress(units int) {
 	}
 }
 
-// Setup says in words what Run used.
+// Setup describes, in words, the settings that Run used.
 func (s *Study) Setup() map[string]string { return s.setup }
 
 // Verdicts are the two halves with the qualities that a check reports.
 type Verdicts struct{ Train, Test *outcome.Table }
 
-// Run fits, prepares, replays and measures.
+// Run fits the estimates, prepares and replays the strategies, and measures them.
 func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 	p, players, samples, err := s.replay(ctx)
 	if err != nil {
@@ -148,8 +149,8 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 	return c, err
 }
 
-// choose replays the players on the train half and sets the operating point that is the
-// cheapest there to reach the quality of the best single model.
+// choose replays the players on the train half and sets the chosen operating point of each:
+// the cheapest there that reaches the quality of the best single model.
 func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Player, samples []*Sample, c *Comparison) error {
 	same := make([]*Player, len(players))
 	for i, p := range players {
@@ -179,8 +180,8 @@ func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Pla
 	return nil
 }
 
-// RunGroups is Run that also measures on the test queries of each group alone,
-// where a group has different costs to compare.
+// RunGroups is like Run, and also measures each group of test queries on its own, if
+// the models' costs differ in it.
 func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Comparison, error) {
 	p, players, samples, err := s.replay(ctx)
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *Study) measure(ctx context.Context, o *outcome.Table, players []*Player
 	return Measure(ctx, o, players, samples, opts)
 }
 
-// problem fits the estimates that the wanted strategies need.
+// problem fits the estimates that the study's strategies need.
 func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 	h, fits := s.plan()
 	p := &problem{Train: h.Train, Test: s.Halves.Test, halves: h}
@@ -283,16 +284,15 @@ func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 	return p, nil
 }
 
-// kinds are the estimates of a study.
 type kinds struct {
 	independent string
-	// dependent has the kinds to choose from on the train half.
+	// dependent lists the kinds to choose from on the train half.
 	dependent []string
 	note      string
 }
 
-// historyModels is the number of models up to which a regression for each set of models run, as in the
-// paper, has enough queries for each.
+// historyModels is the number of models up to which there are enough queries for a regression per set of
+// models run, as in the paper.
 const historyModels = 5
 
 func (s *Study) plan() (*Halves, kinds) {
@@ -322,7 +322,7 @@ func (s *Study) plan() (*Halves, kinds) {
 		}
 		k.note = "features of queries and answers; no check"
 		if judges := h.Train.Judges(); len(judges) > 0 {
-			// Verdicts on one answer are evidence on others only through the latent ease.
+			// A verdict on one answer is evidence about others only through the latent ease.
 			k.dependent = []string{shared}
 			k.note = "features, and verdicts that may err of " + strings.Join(judges, ", ")
 		}
@@ -348,7 +348,6 @@ func (s *Study) signals() Signals {
 	return SignalsFeatures
 }
 
-// withVerdicts returns the table with its qualities as verdicts that are there in use, or without.
 func withVerdicts(t *outcome.Table, verified bool) *outcome.Table {
 	c := *t
 	c.Verified = verified

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Table is a table in text: the columns of a comparison.
+// Table is a comparison as a table of texts.
 type Table struct {
 	Header []string
 	Cells  [][]string
@@ -42,7 +42,6 @@ func number(v float64, digits int) string {
 	return fmt.Sprintf("%.*f", digits, v)
 }
 
-// halfWidth writes the half-width of an interval in per cent.
 func halfWidth(i interval) string {
 	if math.IsNaN(i.High) {
 		return none
@@ -50,8 +49,8 @@ func halfWidth(i interval) string {
 	return "± " + number(100*(i.High-i.Low)/2, 2)
 }
 
-// gain writes a difference in per cent with its half-width; a star says that zero
-// lies outside.
+// gain formats a difference in per cent with its half-width; a star means that it is
+// significant.
 func gain(i interval) string {
 	if math.IsNaN(i.Value) {
 		return none
@@ -66,7 +65,7 @@ func gain(i interval) string {
 	return text
 }
 
-// Dollars writes an amount with three significant digits.
+// Dollars formats an amount with three significant digits.
 func Dollars(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -87,7 +86,7 @@ func duration(r *Row) string {
 	return fmt.Sprintf("%.0f µs", float64(r.DecisionTime.Nanoseconds())/1e3)
 }
 
-// Markdown returns the table in Markdown, numbers to the right.
+// Markdown returns the table in Markdown, with numbers aligned right.
 func (t *Table) Markdown() string {
 	var b strings.Builder
 	line := func(cells []string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }

@@ -11,9 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// costOrders returns the orders that a cascade chooses from: all models from the
-// cheapest to the dearest on average, and those alone that are better than all
-// cheaper ones, where that leaves any out.
+// costOrders returns the orders that a cascade chooses from: all models by mean cost
+// and, if that is different, only those that are better than all cheaper ones.
 func costOrders(o *outcome.Table) [][]int {
 	f := singles(o).frame(nil)
 	costs := make([]float64, len(o.Models))
@@ -39,12 +38,12 @@ type prefixes struct {
 	uniform []float64 // thresholds to try at all depths
 }
 
-// prefix is the state after some models: the estimate of the last one, the money spent and the quality
-// of the answer with the best estimate.
+// prefix is the state after some models: the estimate of the last one, the cost so far and the quality of
+// the answer with the best estimate.
 type prefix struct {
 	estimate, cost, quality float64
-	// verdict is what the verdict on the last answer costs, which cost does not include,
-	// and unjudged the quality of the answer that is best without it.
+	// verdict is the cost of the verdict on the last answer, which cost does not include,
+	// and unjudged the quality of the answer that is best without that verdict.
 	verdict, unjudged float64
 }
 
@@ -76,9 +75,9 @@ func newPrefixes(ctx context.Context, o *outcome.Table, source replay.Source, or
 }
 
 // thresholdRule returns the rule of the threshold cascade. For a lambda, it has the
-// order, the depth and the thresholds of the greatest mean quality less lambda times
-// cost on the train half: one threshold at every depth first, then each in turn as
-// long as that helps.
+// order, the depth and the thresholds that maximise mean quality less lambda times
+// cost on the train half: first with one threshold at every depth, then optimised one
+// by one as long as that helps.
 func thresholdRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, error) {
 	orders := costOrders(on.Train)
 	var ladders []*prefixes
@@ -103,13 +102,13 @@ func thresholdRule(ctx context.Context, on *problem, s *fittedSources) (strategy
 	}, nil
 }
 
-// best returns a threshold for each depth, the last of which always stops, and the
+// best returns a threshold for each depth, of which the last always stops, and the
 // mean value on the train half.
 func (p *prefixes) best(lambda float64) ([]float64, float64) {
 	depths := len(p.after[0])
 	value := func(q, depth, last int) float64 {
 		x := &p.after[q][depth]
-		if depth == last { // no verdict decides any more
+		if depth == last { // the verdict no longer matters
 			return x.unjudged - lambda*x.cost
 		}
 		return x.quality - lambda*(x.cost+x.verdict)
@@ -145,10 +144,10 @@ func (p *prefixes) best(lambda float64) ([]float64, float64) {
 	return thresholds, top / float64(len(p.after))
 }
 
-// improve sets the threshold of one depth to the best one given the others and
-// returns what that gains, summed over the queries.
+// improve sets the threshold of one depth to the best one given the others, and
+// returns the gain summed over the queries.
 func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth, last int) float64) float64 {
-	type reached struct{ estimate, gain float64 } // gain of stopping here over going on
+	type reached struct{ estimate, gain float64 } // gain of stopping here over continuing
 	var list []reached
 	now, end := 0.0, len(thresholds)-1
 	for q, after := range p.after {

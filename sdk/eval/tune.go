@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Options are compared on the train half by the AUC of a curve of tunePoints lambdas; the standard error
-// of a gain comes from tuneResamples paired resamples.
+// Options are compared on the train half by the AUC of a curve of tunePoints lambdas. The standard error
+// of a gain is computed from tuneResamples paired resamples.
 const (
 	tunePoints    = 16
 	tuneResamples = 60
@@ -58,8 +58,8 @@ func aucs(ctx context.Context, train *outcome.Table, options []option, seed uint
 	return all, resampled, nil
 }
 
-// choose returns the place of the option with the greatest AUC on the train half, or
-// 0 when that does not beat the first option by a standard error.
+// choose returns the index of the option with the greatest AUC on the train half, or 0
+// if that does not beat the first option by a standard error.
 func choose(ctx context.Context, train *outcome.Table, options []option) (int, error) {
 	if len(options) == 1 {
 		return 0, nil
@@ -77,13 +77,13 @@ func choose(ctx context.Context, train *outcome.Table, options []option) (int, e
 	return 0, nil
 }
 
-// scales are the factors on the deviations of estimates that are tried; the first
-// takes them as they are.
+// scales are the factors on the deviations of estimates to try; the first leaves them
+// unchanged.
 var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
 
-// fittedScale returns the factor on the deviations of the estimates that serves best
-// on the train half: 1 unless another one gains more than a standard error. It is a
-// property of the estimates, found by index because that is the fastest.
+// fittedScale returns the best factor on the deviations of the estimates on the train
+// half: 1 unless another one gains more than a standard error. It is a property of the
+// estimates, and is fitted with the index strategy because that is the fastest.
 func (s *fittedSources) fittedScale(ctx context.Context, train *outcome.Table) (float64, error) {
 	if s.scale != nil {
 		return *s.scale, nil
@@ -121,8 +121,8 @@ func scaledRule(name string) ruleOf {
 	}
 }
 
-// cascadeRule is the rule of the cascade over all models by cost, or where that is
-// better on the train half over those that are better than all cheaper ones.
+// cascadeRule returns the rule of the cascade over all models by cost or, if that is
+// better on the train half, over those that are better than all cheaper ones.
 func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 	var options []option
 	for _, order := range costOrders(p.Train) {
@@ -139,8 +139,8 @@ func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt,
 	return options[best].rule, nil
 }
 
-// chooseSources returns the estimates to decide on: the first, unless index gains
-// more than a standard error on others.
+// chooseSources returns the estimates to decide on: the first, unless the index strategy
+// gains more than a standard error with others.
 func chooseSources(ctx context.Context, train *outcome.Table, candidates []*fittedSources) (*fittedSources, error) {
 	rule, err := indexRule(1)
 	if err != nil {

@@ -2,13 +2,13 @@ package feature
 
 import "github.com/stepfall/stepfall/sdk"
 
-// argumentsPrefix begins the names of the features of a tool call's arguments, so
-// that they can be weighted apart from those of the whole answer: the rest of a tool
-// call is form, and nearly certain.
+// argumentsPrefix is the prefix of the features of tool calls' arguments, which are
+// separate from those of the whole answer because the rest of a tool call is syntax
+// and nearly certain.
 const argumentsPrefix = "args_"
 
-// OfAnswer returns the features of an answer's tokens by name: of all of them, and
-// with [argumentsPrefix] of those that spell the arguments of its tool calls. Without
+// OfAnswer returns the features of an answer's tokens by name: those of all tokens and,
+// with the prefix "args_", those of the tokens of its tool calls' arguments. Without
 // log-probabilities there are none.
 func OfAnswer(a *sdk.Answer) map[string]float64 {
 	out := map[string]float64{}

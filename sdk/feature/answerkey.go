@@ -17,25 +17,26 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// SignalAgreement names the answer signal that says how many of the step's earlier
-// answers say the same, as a share: see [AnswerKey]. The first answer of a step has none.
+// SignalAgreement is the name of the answer signal for the share of the step's earlier
+// answers that are equal by [AnswerKey]. The first answer of a step has none.
 const SignalAgreement = "agreement"
 
-// AnswerKey returns an answer in the form in which two of them are compared:
+// AnswerKey returns the canonical form of an answer, by which two answers are compared. It
+// is the first of these that applies:
 //
-//   - its tool calls, if there are any, in any order: names and arguments, these with
-//     sorted fields, numbers as numbers, texts without white space around them, and
-//     without fields that are null
-//   - what an agent that writes its calls as text does: the tool after "Action:" and its input after
-//     "Action Input:", compared like those of a tool call, unless there is a "Final Answer:"
-//   - of an answer that is a JSON object its field "answer", else all its fields but
+//   - the tool calls, in any order: names and arguments, with sorted fields, normalised
+//     numbers, texts without surrounding white space, and without null fields
+//   - a tool call written as text, as some agents do: the tool after "Action:" and its input
+//     after "Action Input:", compared like a tool call, unless there is a "Final Answer:"
+//   - for an answer that is a JSON object, its field "answer", else all its fields except
 //     those that give reasons
-//   - what stands in the last \boxed{}, else what follows the last "answer:" on its line
-//   - else the text: one of a few words as it is, a longer one by the numbers and
-//     identifiers that it states, and whether it negates, if it states any
+//   - the content of the last \boxed{}, else the rest of the line after the last "answer:"
+//   - the text: a short one as it is, and a longer one by the numbers and identifiers that
+//     it states and whether it negates, if it states any
 //
-// Letter case (but for arguments), white space, and a closing full stop do not count.
-// The key of a text that is a key is that text. An answer whose Key is set has that.
+// All rules but the first are applied repeatedly, since answers can be nested. Letter case
+// (except in arguments), white space and a final full stop do not count. The key of a key
+// is that key. If an answer's Key is set, it is returned.
 func AnswerKey(a *sdk.Answer) string {
 	switch {
 	case a.Key != "":
@@ -62,14 +63,14 @@ func AnswerKey(a *sdk.Answer) string {
 	return statedFacts(key)
 }
 
-// The marks of a call that an agent writes as text.
+// The marks of a tool call written as text.
 const (
 	actionMark = "action:"
 	inputMark  = "action input:"
 )
 
-// writtenCall returns the canonical form of the call that a text ends with, "" where it is none. What a
-// model writes after its call is what it expects of the tool.
+// writtenCall returns the canonical form of the last tool call written in a text, or "". Text after the
+// call, which is the model's guess of the tool's result, is ignored.
 func writtenCall(text string) string {
 	end := afterLast(text, inputMark)
 	if end < 0 || afterLast(text, "final answer:") >= 0 {
@@ -84,8 +85,8 @@ func writtenCall(text string) string {
 	return actionMark + " " + canonicalText(before[start:]) + " " + inputMark + " " + canonicalArguments(input)
 }
 
-// HashKey returns what traces keep of a key: 64 bits in hexadecimal, which is its own
-// key; "" for an empty key.
+// HashKey returns the hash of a key for traces, 64 bits in hexadecimal, or "" for an empty
+// key. It is a key itself.
 func HashKey(key string) string {
 	if key == "" {
 		return ""
@@ -96,7 +97,7 @@ func HashKey(key string) string {
 	return string(text[:])
 }
 
-// deepestAnswer bounds how often an answer is looked for within an answer.
+// deepestAnswer bounds the nesting of answers within answers.
 const deepestAnswer = 32
 
 func finalAnswer(text string) string {
@@ -110,7 +111,7 @@ func finalAnswer(text string) string {
 		}
 		maps.DeleteFunc(object, func(name string, _ json.RawMessage) bool { return slices.Contains(reasons[:], name) })
 		if len(object) > 0 {
-			fields, _ := json.Marshal(object) // which were decoded from JSON
+			fields, _ := json.Marshal(object) // cannot fail: decoded from JSON
 			return canonicalArguments(string(fields))
 		}
 	}
@@ -126,11 +127,10 @@ func finalAnswer(text string) string {
 	return text
 }
 
-// afterLast returns where the last occurrence of an ASCII mark that ends in a sign ends in a text, letter
-// case not counted, or -1. It does not change the case of the text, since that can
-// change its length.
+// afterLast returns the index in text after the last occurrence of mark, ignoring case, or -1. mark is
+// ASCII and must not end in a letter. The text is not lower-cased, since that can change its length.
 func afterLast(text, mark string) int {
-	last := mark[len(mark)-1] // no letter
+	last := mark[len(mark)-1] // not a letter
 	for end := strings.LastIndexByte(text, last) + 1; end >= len(mark); end = strings.LastIndexByte(text[:end-1], last) + 1 {
 		if strings.EqualFold(text[end-len(mark):end], mark) {
 			return end
@@ -139,7 +139,7 @@ func afterLast(text, mark string) int {
 	return -1
 }
 
-// jsonObject returns the object of a text that is one, apart from a code fence.
+// jsonObject parses a text that is a JSON object, possibly in a code fence.
 func jsonObject(text string) (map[string]json.RawMessage, bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(text, "```json")
@@ -154,7 +154,7 @@ func jsonObject(text string) (map[string]json.RawMessage, bool) {
 	return object, true
 }
 
-// firstObject returns text up to the brace that closes one opened before it.
+// firstObject returns text up to the first brace that closes one not opened in it.
 func firstObject(text string) string {
 	depth := 0
 	for i, c := range text {
@@ -178,7 +178,7 @@ func canonicalText(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// lowerWords returns the words of a text in small letters with one space between them.
+// lowerWords returns the words of a text in lower case, separated by single spaces.
 func lowerWords(text string) string {
 	words := make([]byte, 0, len(text))
 	for i := range len(text) {
@@ -210,11 +210,11 @@ func isPlain(text string) bool {
 	return !space || text == ""
 }
 
-// reasons are the fields of a JSON object that say why the others hold what they do.
+// reasons are the fields of a JSON object that explain the others.
 var reasons = [...]string{"reasoning", "reason", "rationale", "explanation", "thought", "thoughts", "thinking", "analysis", "comment"}
 
-// canonicalArguments returns a JSON text in canonical form, and another text in small
-// letters. An empty text is a call without arguments.
+// canonicalArguments returns a JSON text in canonical form, and any other text in lower
+// case. An empty text is a call without arguments.
 func canonicalArguments(text string) string {
 	if strings.TrimSpace(text) == "" {
 		return "{}"
@@ -232,7 +232,6 @@ func canonicalArguments(text string) string {
 	return string(out)
 }
 
-// canonical returns a JSON value in the form in which it is compared.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -261,18 +260,18 @@ func canonicalNumber(text string) string {
 	case err != nil || math.IsInf(x, 0) || math.IsNaN(x):
 		return text
 	case math.Abs(x) < 1<<53:
-		return strconv.FormatFloat(x+0, 'f', -1, 64) // adding 0 takes the sign off -0
+		return strconv.FormatFloat(x+0, 'f', -1, 64) // adding 0 turns -0 into 0
 	}
 	return text
 }
 
-// longText is the number of words from which a text is compared by what it states.
+// longText is the number of words from which a text is compared by its statedFacts.
 const longText = 12
 
-// statedFacts returns the numbers and identifiers of a long canonical text, sorted, after "not" if it
-// negates. A short text, and one without any, is returned unchanged, except for the form of a number.
+// statedFacts returns the sorted numbers and identifiers of a long canonical text, after "not" if it
+// negates. A short text, or one without any, is returned unchanged, except for the form of a number.
 func statedFacts(text string) string {
-	switch n := strings.Count(text, " ") + 1; { // one space between two words
+	switch n := strings.Count(text, " ") + 1; { // words are separated by single spaces
 	case n == 1:
 		if fact := canonicalAmount(text); isNumber(fact) {
 			return fact
@@ -299,8 +298,8 @@ func statedFacts(text string) string {
 	return strings.Join(facts, " ")
 }
 
-// canonicalAmount returns a word without the signs around it, and a number in its
-// shortest form without separators: 1204.5 for "$1,204.50".
+// canonicalAmount returns a word without surrounding punctuation, and a number in its
+// shortest form without separators, such as 1204.5 for "$1,204.50".
 func canonicalAmount(word string) string {
 	bare := strings.Trim(word, "$€£¥%*_`'\"()[]{}<>.,:;!?#")
 	if number := strings.ReplaceAll(bare, ",", ""); isNumber(number) {

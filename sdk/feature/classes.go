@@ -7,11 +7,11 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Classes returns the distribution over the classes that the first token of the
-// answer which names one of them gives, from its alternatives. A class is named
-// by a token that equals it, or begins it, letter case and white space aside;
-// the probability of an alternative that begins several classes is shared among
-// them. The result sums to 1. It is false when no token names a class.
+// Classes returns a distribution over classes from the alternatives of the first
+// token that names a class, and false if no token does. A token names a class if it
+// equals the class or is a prefix of it, ignoring letter case and white space; the
+// probability of a prefix of several classes is shared among them. The result sums
+// to 1.
 func Classes(tokens []sdk.TokenLogProb, classes []string) ([]float64, bool) {
 	for _, t := range tokens {
 		alts := t.Top
@@ -59,8 +59,8 @@ func classesOf(token string, classes []string) []int {
 	return begins
 }
 
-// Entropy returns the entropy of a distribution in nats, from 0 for a certainty
-// to log n.
+// Entropy returns the entropy of a distribution in nats, from 0 for a certain
+// outcome to log n.
 func Entropy(p []float64) float64 {
 	sum := 0.0
 	for _, x := range p {
@@ -69,10 +69,10 @@ func Entropy(p []float64) float64 {
 	return sum
 }
 
-// JensenShannon returns the Jensen-Shannon divergence of two distributions over
-// the same classes in nats: the entropy of their mean less the mean of their
-// entropies, from 0 when they are equal to log 2 when they share no class. It
-// panics if the lengths differ.
+// JensenShannon returns the Jensen-Shannon divergence, in nats, of two distributions
+// over the same classes: the entropy of their mean minus the mean of their entropies,
+// from 0 if they are equal to log 2 if they have no class in common. It panics if the
+// lengths differ.
 //
 // Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE
 // Transactions on Information Theory 37(1), 1991.
@@ -84,5 +84,5 @@ func JensenShannon(p, q []float64) float64 {
 	for i := range p {
 		sum += plogp((p[i]+q[i])/2) - (plogp(p[i])+plogp(q[i]))/2
 	}
-	return max(0, sum) // rounding may leave a negative zero's width
+	return max(0, sum) // rounding can make it slightly negative
 }

@@ -1,5 +1,5 @@
-// Package feature measures answers: numbers that a quality estimator can learn
-// from. Every function is pure, needs no network and no model, and uses the
+// Package feature computes features of answers, prompts and runs for quality
+// estimators. Every function is pure, needs no network and no model, and uses the
 // standard library only.
 //
 // From log-probabilities (of the answer's tokens and their alternatives):
@@ -8,14 +8,14 @@
 //     mean entropy and mean top probability, for answers in open form
 //   - [Classes]: the distribution over the classes of a one-token answer, with its
 //     [Entropy] and top probability, for classification
-//   - within: the tokens of one part of the answer, for instance the arguments
-//     of a tool call, to be weighted on their own
+//   - [OfAnswer]: the features of [OfTokens] for the whole answer and for the
+//     arguments of its tool calls
 //
 // From several answers to one query:
 //
-//   - [AnswerKey]: the form in which two answers that say the same are equal: tool
+//   - [AnswerKey]: the canonical form by which equivalent answers are equal: tool
 //     calls by their arguments, final answers by their fields or their text
-//   - [JensenShannon]: how far two models' class distributions are apart
+//   - [JensenShannon]: the distance of two models' class distributions
 //
 // From the prompt, before any model has run:
 //

@@ -7,13 +7,13 @@ import (
 )
 
 // NGrams counts the words of a text and the pairs of neighbouring words, hashed into
-// buckets. A word is a run of letters in lower case, a run of digits (which only
-// counts by its length, for what a number is tells nothing), or any other character
-// but white space. Each has a sign by its hash, so that what falls into one bucket by
-// chance cancels out on average.
+// buckets, and returns the number of words. A word is a lower-cased run of letters, a run
+// of digits (of which only the length counts, since the value is not informative), or any
+// other character except white space. Each has a sign that depends on its hash, so that
+// collisions cancel out on average.
 //
 // counts is cleared and filled with sign(c)·log(1 + |c|) of each bucket's sum c. Its
-// length is the number of buckets. The number of words is returned.
+// length is the number of buckets.
 func NGrams(text string, counts []float64) int {
 	clear(counts)
 	words, last := 0, uint64(0)
@@ -43,8 +43,8 @@ const (
 	fnvPrime = 1099511628211
 )
 
-// word returns the hash of the word that a text begins with and its length in bytes;
-// 0 for white space.
+// word returns the hash of the word at the start of a text and its length in bytes, or a
+// hash of 0 for white space.
 func word(text string) (hash uint64, size int) {
 	r, size := utf8.DecodeRuneInString(text)
 	switch {
@@ -69,7 +69,7 @@ func word(text string) (hash uint64, size int) {
 }
 
 func bump(counts []float64, hash uint64) {
-	// The high bits of the product are the well mixed ones.
+	// The high bits of the product are well mixed.
 	hash ^= hash >> 32
 	hash *= 0x9e3779b97f4a7c15
 	sign := 1.0

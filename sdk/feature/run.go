@@ -6,41 +6,40 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Names of the features of a query that tell how its run has gone so far. The middleware
-// measures them.
+// The names of a query's features about its run so far. The middleware measures them.
 const (
-	// DisputedSteps counts the earlier steps whose answers differed, or of which one was
-	// rejected.
+	// DisputedSteps counts the earlier steps whose answers differed or that had a rejected
+	// answer.
 	DisputedSteps = "disputed_steps"
-	// ToolErrors counts the results of tools that look failed.
+	// ToolErrors counts the tool results that look failed.
 	ToolErrors = "tool_errors"
-	// RepeatedCalls counts the calls of tools that were made before, word for word.
+	// RepeatedCalls counts the tool calls that repeat an earlier one word for word.
 	RepeatedCalls = "repeated_calls"
-	// Doubt begins the name of a tool: on which share of the steps two answers that call it
-	// differ. With no name behind it, it is about answers that call none.
+	// Doubt is the prefix of a tool's name: the share of steps on which two answers that call the
+	// tool differ. Without a name it is about answers that call no tool.
 	Doubt = "doubt:"
-	// HeldBack is the share by which disputes and doubts count less, since what is done about them
-	// has become dear.
+	// HeldBack is the share by which disputes and doubts count less, because reacting to them has
+	// become expensive.
 	HeldBack = "held_back"
-	// Overspent is 1 once steps have cost more than the dearest model alone would have.
+	// Overspent is 1 once steps have cost more than the most expensive model alone would have.
 	Overspent = "overspent"
 )
 
-// Setbacks sums up what a query's features tell of its run: each disputed step is a
-// setback; an error of a tool and a repeated call, which have other reasons as well, are
-// half of one. Disputes count less where they are held back, and what was overspent is one as well.
+// Setbacks returns the number of setbacks of a run from a query's features. Each disputed
+// step counts 1, less HeldBack. A tool error and a repeated call, which can have other
+// reasons, count one half each, and Overspent counts 1.
 func Setbacks(features map[string]float64) float64 {
 	return features[DisputedSteps]*(1-features[HeldBack]) + (features[ToolErrors]+features[RepeatedCalls])/2 + features[Overspent]
 }
 
-// ToolTroubles counts what a query's features tell of an agent that is stuck: results of tools
-// that look failed, and calls that were made before.
+// ToolTroubles counts the signs in a query's features of an agent that is stuck: failed tool
+// results and repeated calls.
 func ToolTroubles(features map[string]float64) float64 {
 	return features[ToolErrors] + features[RepeatedCalls]
 }
 
-// ToolsOf returns the names of the tools that an answer calls, sorted and each once, or one
-// empty name where it calls none.
+// ToolsOf returns the sorted names of the tools that an answer calls, without duplicates, or
+// one empty name if it calls none.
 func ToolsOf(a *sdk.Answer) []string {
 	if len(a.ToolCalls) == 0 {
 		return []string{""}
@@ -53,8 +52,8 @@ func ToolsOf(a *sdk.Answer) []string {
 	return slices.Compact(names)
 }
 
-// AnswerDoubt returns the greatest doubt of a query's features about the tools that an answer
-// calls: on which share of the steps two such answers differ, less where that is held back.
+// AnswerDoubt returns the greatest [Doubt] among the tools that an answer calls, reduced by
+// [HeldBack].
 func AnswerDoubt(features map[string]float64, a *sdk.Answer) (doubt float64) {
 	for _, name := range ToolsOf(a) {
 		doubt = max(doubt, features[Doubt+name])

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// quantiles are the levels at which the log-probabilities of an answer are read.
+// quantiles are the levels of the quantiles of an answer's log-probabilities.
 var quantiles = [...]float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75}
 
 // Tokens are the features of an answer's log-probabilities.
@@ -21,19 +21,18 @@ type Tokens struct {
 	MeanLogProb, Perplexity float64
 	// MinLogProb is the lowest log-probability.
 	MinLogProb float64
-	// Quantile has the log-probability at each of quantiles, linear between
-	// neighbours.
+	// Quantile has the log-probability at each of quantiles, by linear interpolation.
 	Quantile [len(quantiles)]float64
 	// MeanEntropy is the mean entropy in nats over the alternatives that the
-	// provider reports, what is missing to 1 counted as one more alternative.
+	// provider reports; the remaining probability counts as one more alternative.
 	MeanEntropy float64
 	// MeanTop is the mean probability of the most probable alternative, and
-	// MeanMargin its mean distance to the second.
+	// MeanMargin its mean lead over the second.
 	MeanTop, MeanMargin float64
 }
 
-// OfTokens returns the features of an answer's tokens, and false when there are
-// none or one is not a log-probability.
+// OfTokens returns the features of an answer's tokens, and false if there are none
+// or a value is not a log-probability.
 func OfTokens(tokens []sdk.TokenLogProb) (Tokens, bool) {
 	if len(tokens) == 0 {
 		return Tokens{}, false
@@ -42,7 +41,7 @@ func OfTokens(tokens []sdk.TokenLogProb) (Tokens, bool) {
 	f := Tokens{Count: len(tokens)}
 	sorted := make([]float64, len(tokens))
 	for i, t := range tokens {
-		if !(t.LogProb <= 1e-6) { // providers round 0 up now and then; NaN fails too
+		if !(t.LogProb <= 1e-6) { // providers sometimes round 0 up; NaN fails too
 			return Tokens{}, false
 		}
 		sorted[i] = max(min(t.LogProb, 0), minLogProb)
@@ -61,11 +60,11 @@ func OfTokens(tokens []sdk.TokenLogProb) (Tokens, bool) {
 	return f, true
 }
 
-// minLogProb stands for the probability zero, which some providers report as -9999.
+// minLogProb replaces lower values: some providers report a probability of zero as -9999.
 const minLogProb = -100
 
-// alternatives returns the entropy in nats and the two highest probabilities at
-// one token. Without alternatives it goes by the token alone.
+// alternatives returns the entropy in nats and the two highest probabilities at one
+// token. Without alternatives, they are computed from the token alone.
 func alternatives(t sdk.TokenLogProb) (entropy, top, second float64) {
 	rest := 1.0
 	add := func(p float64) {
@@ -87,7 +86,7 @@ func alternatives(t sdk.TokenLogProb) (entropy, top, second float64) {
 	return entropy + plogp(rest), top, second
 }
 
-// plogp returns -p log p, continued by 0 at 0.
+// plogp returns -p log p, and 0 for p = 0.
 func plogp(p float64) float64 {
 	if p <= 0 {
 		return 0
@@ -95,7 +94,7 @@ func plogp(p float64) float64 {
 	return -p * math.Log(p)
 }
 
-// quantile returns the q-quantile of sorted values, linear between neighbours.
+// quantile returns the q-quantile of sorted values, by linear interpolation.
 func quantile(sorted []float64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	i := int(at)
@@ -114,16 +113,16 @@ func Names() []string {
 	return append(names, "mean_entropy", "mean_top_prob", "mean_margin")
 }
 
-// Values appends the features to dst in the order of [Names]. Counts and
-// perplexity are given by their logarithms, which linear models take better.
+// Values appends the features to dst in the order of [Names]. Counts and perplexity are
+// replaced by their logarithms, which suit linear models better.
 func (t *Tokens) Values(dst []float64) []float64 {
 	dst = append(dst, math.Log(float64(t.Count)), t.MeanLogProb, math.Log(t.Perplexity), t.MinLogProb)
 	dst = append(dst, t.Quantile[:]...)
 	return append(dst, t.MeanEntropy, t.MeanTop, t.MeanMargin)
 }
 
-// tokensOf returns the tokens that spell the last occurrence of part in the
-// answer, whole tokens at both ends, or nil when the tokens do not spell it.
+// tokensOf returns the tokens that spell the last occurrence of part in the answer,
+// with whole tokens at both ends, or nil if the tokens do not contain it.
 func tokensOf(tokens []sdk.TokenLogProb, part string) []sdk.TokenLogProb {
 	if part == "" {
 		return nil

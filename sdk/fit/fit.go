@@ -215,7 +215,6 @@ func checkJudges(e *estimate.Estimator) error {
 	return nil
 }
 
-// checkOutcomes rejects tables with too few outcomes or costs.
 func checkOutcomes(t, complete *outcome.Table) error {
 	if t.CostUSD == nil {
 		return fmt.Errorf("%w: none has a cost in US dollars (cost_usd)", ErrTooFew)
@@ -273,7 +272,6 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 	return full, drawn, nil
 }
 
-// checkPromises checks the floor, the share of wrong answers, and the confidence.
 func (o *Options) checkPromises(t *outcome.Table) error {
 	if o.Confidence == 0 {
 		o.Confidence = 0.95

@@ -88,7 +88,6 @@ func (e *FloorError) Error() string {
 // floorValues is the number of operating points among which a floor chooses.
 const floorValues = 60
 
-// floorTest tests whether a floor is kept.
 type floorTest struct {
 	floor Floor
 	// against has the qualities of the model AsGoodAs; nil if there is none.

@@ -96,7 +96,6 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 	return int(many)
 }
 
-// paceTrials is the number of simulated streams of queries.
 const paceTrials = 200
 
 // heldByPacing returns the share of simulated streams of queries whose mean cost a pacer holds within the

@@ -6,7 +6,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// kinds are the groups of a table's queries.
 type kinds struct {
 	names []string
 	of    []int // by row

@@ -26,7 +26,6 @@ type Ladder struct {
 // Behind reports whether the strategy is worse by more than two standard errors.
 func (l *Ladder) Behind() bool { return l.Gain+2*l.GainStdError < 0 }
 
-// ladderDepth is the maximum number of models in a ladder.
 const ladderDepth = 3
 
 // compareLadders compares the fitted strategy with ladders. It returns nil if there are no fallible judges.

@@ -50,7 +50,7 @@ type Pacer struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 	sums
-	told [5]float64 // the sums at the last Share
+	reported [5]float64 // the sums at the last Share
 }
 
 // sums holds sums over queries: their number, US dollars spent and expected, the excess of their mixture
@@ -192,7 +192,7 @@ func (p *Pacer) Spent(group string, point int, usd float64) {
 func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	var delta [5]float64
 	p.mu.Lock()
-	now, told := p.sums, p.told
+	now, told := p.sums, p.reported
 	p.mu.Unlock()
 	for i, sum := range now.all() {
 		delta[i] = *sum - told[i]
@@ -207,6 +207,6 @@ func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	for i, sum := range p.all() {
 		*sum += all[i] - *then[i] // what was counted meanwhile is passed the next time
 	}
-	p.told = all
+	p.reported = all
 	return nil
 }

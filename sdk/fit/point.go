@@ -20,7 +20,6 @@ type Point struct {
 	ByGroup map[string]float64 `json:"by_group,omitempty"`
 }
 
-// costOf returns the expected cost of a query of a group.
 func (p *Point) costOf(group string) float64 {
 	if usd, known := p.ByGroup[group]; known {
 		return usd

@@ -121,7 +121,6 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 // maxProfile is the largest profile that is read: a hundred times what 80 models need.
 const maxProfile = 64 << 20
 
-// readProfile reads a regular file of at most maxProfile bytes.
 func readProfile(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)

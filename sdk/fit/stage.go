@@ -140,7 +140,6 @@ type walker struct {
 	plan []int // of the current decision
 }
 
-// step replays one step and records its result.
 func (w *walker) step(s cascade.Strategy, place int, into *replayRow) {
 	w.Strategy, w.path = s, &into.path[place]
 	step := w.Walk(w, 0, nil)

@@ -17,8 +17,8 @@ import (
 type use struct {
 	stage     *stage
 	candidate *candidate
-	// told are the folds' points, sorted by cost.
-	told []Point
+	// foldPoints are the folds' points, sorted by cost.
+	foldPoints []Point
 }
 
 // unseenSpan is the number of neighbours on either side over which that ratio is averaged.
@@ -56,11 +56,10 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 
 // withHeldOutQuality returns a point with the quality that the folds reached at its cost.
 func (u *use) withHeldOutQuality(p Point) Point {
-	p.Quality = qualityAt(u.told, p.CostUSD)
+	p.Quality = qualityAt(u.foldPoints, p.CostUSD)
 	return p
 }
 
-// points returns the operating points in the order of their values.
 func (u *use) points() []Point {
 	points := u.candidate.points()
 	for i := range points {

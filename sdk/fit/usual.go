@@ -74,14 +74,12 @@ func (t tallies) addCall(model, how string, mean, quality, expected, paid, weigh
 	t.addCost(ofCost+model+how, expected, paid, weight)
 }
 
-// addCost counts the cost of a call or a verdict.
 func (t tallies) addCost(of string, expected, paid, weight float64) {
 	if expected > 0 && paid > 0 {
 		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)
 	}
 }
 
-// addStep counts the judged answers to a query of a group.
 func (t tallies) addStep(group string, mean, quality, spread, judged float64) {
 	if judged > 0 {
 		t.of(ofGroup+group).add(mean/judged, quality/judged, (quality-mean)/judged, spread/judged/judged, 1)

@@ -105,7 +105,6 @@ func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 	return v
 }
 
-// prepare computes the tables of logarithms.
 func (v *verdictModel) prepare() {
 	v.logRight = make([][easeNodes][verdictKinds]float64, len(v.level))
 	v.logWrong = make([][easeNodes][verdictKinds]float64, len(v.level))

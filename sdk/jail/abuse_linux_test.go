@@ -27,7 +27,7 @@ func attack(t *testing.T, dir string, act string, arguments ...string) *jail.Spe
 	}
 }
 
-// unixListener listens as Docker's daemon does.
+// unixListener listens on a Unix socket, like Docker's daemon.
 func unixListener(t *testing.T) net.Listener {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sock") // a socket's path must be short
@@ -146,7 +146,7 @@ func sleepers(t *testing.T, argument string) int {
 	return n
 }
 
-// gone waits until no sleeper is left: the kernel takes a moment.
+// gone waits until there is no sleeper left, which can take the kernel a moment.
 func gone(t *testing.T, argument string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -212,8 +212,7 @@ func killPlugin(t *testing.T, more ...string) {
 	}
 }
 
-// TestWithoutNamespaces holds what remains to be had where the machine refuses
-// namespaces.
+// TestWithoutNamespaces checks the protections that remain if the machine does not allow namespaces.
 func TestWithoutNamespaces(t *testing.T) {
 	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
 	if err != nil {
@@ -255,8 +254,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	}
 }
 
-// mountsBelow returns the mounts of or in a folder: others come and go with the
-// containers of other tests.
+// mountsBelow returns the mounts of or in a folder. Containers of other tests mount elsewhere meanwhile.
 func mountsBelow(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/mounts")
@@ -271,8 +269,7 @@ func mountsBelow(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// BenchmarkRun is the cost of the jail: a run of /bin/true within it, beside
-// BenchmarkBare without.
+// BenchmarkRun measures a run of /bin/true in the jail; BenchmarkBare measures it without.
 func BenchmarkRun(b *testing.B) {
 	j := open(b)
 	spec := &jail.Spec{Dir: tree(b, map[string]string{"a": "x"}), Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, ReadOnly: system}
@@ -291,8 +288,8 @@ func BenchmarkBare(b *testing.B) {
 	}
 }
 
-// TestSmallMemoryIsTheCommands: what the processes round a command have mapped for
-// themselves, such as the stacks of their threads, is not taken off its memory.
+// TestSmallMemoryIsTheCommands: memory that the jail's own processes have mapped, such as thread stacks,
+// does not count against the command's limit.
 func TestSmallMemoryIsTheCommands(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		spec := shell(tree(t, nil), "exit 0")

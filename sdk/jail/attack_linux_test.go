@@ -14,9 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// TestAttackBounds: every way in which a run may take more than it was given ends
-// the run or is refused to it, in a view of a tree and in place, with namespaces
-// and without.
+// TestAttackBounds: every way of exceeding a limit ends the run or is denied, in a view of a tree and in
+// place, with and without namespaces.
 func TestAttackBounds(t *testing.T) {
 	tests := []struct {
 		act    string
@@ -67,15 +66,14 @@ func TestAttackBounds(t *testing.T) {
 	}
 }
 
-// everyAttack reports whether every attack is tried, as in CI, where an ordinary user tries all on
-// the jail, and of other packages a sample.
+// everyAttack reports whether every attack is run, as in CI: there an ordinary user runs all attacks on the
+// jail, and a sample of those in other packages.
 func everyAttack() bool {
 	return slices.Contains([]string{"all", "jail"}, os.Getenv("STEPFALL_ATTACKS"))
 }
 
-// places are where the runs of a test by both are: in a view of a tree and in place, each
-// with namespaces and without where every attack is tried, and else one of them with and the
-// other without.
+// places are the kinds of runs of a test: in a view of a tree and in place, each with and without namespaces
+// if every attack is run, and otherwise one of them with and the other without.
 func places(t *testing.T) []bool {
 	t.Helper()
 	if everyAttack() {
@@ -84,8 +82,8 @@ func places(t *testing.T) []bool {
 	return []bool{strings.HasSuffix(t.Name(), "/none")}
 }
 
-// TestAttackWaysOut: with namespaces and without, neither pairs of sockets nor pages,
-// terminals or groups of processes lead out of a run.
+// TestAttackWaysOut: neither socket pairs nor pages, terminals or process groups lead out of a run, with and
+// without namespaces.
 func TestAttackWaysOut(t *testing.T) {
 	path := filepath.Join(filepath.Dir(unixListener(t).Addr().String()), "d")
 	daemon, err := net.ListenPacket("unixgram", path)
@@ -108,7 +106,7 @@ func TestAttackWaysOut(t *testing.T) {
 	}
 }
 
-// TestAttackDeviceTimes: the times of the machine's devices keep nothing of a run.
+// TestAttackDeviceTimes: the timestamps of the machine's devices keep no data of a run.
 func TestAttackDeviceTimes(t *testing.T) {
 	j := open(t)
 	need(t, j, jail.LayerMount)
@@ -117,8 +115,8 @@ func TestAttackDeviceTimes(t *testing.T) {
 	}
 }
 
-// TestAttackLimits: without a namespace of processes, one of the run has no hand on the
-// limits of those outside: one on processor time ends a process.
+// TestAttackLimits: without a pid namespace, a process of the run cannot change the limits of processes
+// outside; a limit on CPU time could kill one.
 func TestAttackLimits(t *testing.T) {
 	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
 	if err != nil {
@@ -134,8 +132,7 @@ func TestAttackLimits(t *testing.T) {
 	}
 }
 
-// TestAttackBoundsInPlaceAddUp: a command at a time, an agent may not take more
-// than at once.
+// TestAttackBoundsInPlaceAddUp: several commands together cannot exceed an agent's limits.
 func TestAttackBoundsInPlaceAddUp(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		dir := tree(t, nil)
@@ -153,7 +150,7 @@ func TestAttackBoundsInPlaceAddUp(t *testing.T) {
 	})
 }
 
-// TestAttackDeepFolders: what a run leaves is not walked for longer than it may run.
+// TestAttackDeepFolders: walking what a run leaves behind takes no longer than its timeout.
 func TestAttackDeepFolders(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		dir := tree(t, nil)
@@ -170,8 +167,7 @@ func TestAttackDeepFolders(t *testing.T) {
 	})
 }
 
-// TestAttackDeepChange: a change at the end of a long path is made in time or not
-// at all.
+// TestAttackDeepChange: a change with a very long path is applied in time or rejected.
 func TestAttackDeepChange(t *testing.T) {
 	j := open(t)
 	spec := shell(tree(t, nil), "true")
@@ -185,8 +181,8 @@ func TestAttackDeepChange(t *testing.T) {
 	}
 }
 
-// TestAttackSetuid: what an agent's command leaves on disk is nobody's program but its
-// owner's: neither a mode nor a new file has the bits that lend a program its owner.
+// TestAttackSetuid: a command of an agent cannot leave a setuid or setgid file on disk, neither by chmod nor
+// by creating one.
 func TestAttackSetuid(t *testing.T) {
 	find := func() string {
 		for _, path := range []string{"/usr/bin/python3", "/usr/local/bin/python3"} {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fakeHierarchy is a folder that behaves as cgroup v2 does as far as files go. The
-// group that is removed leaves its files in removed.
+// fakeHierarchy is a folder that behaves like cgroup v2 as far as files are concerned. removed has the files of
+// the group that was removed.
 func fakeHierarchy(t *testing.T, removed map[string]string) *hierarchy {
 	t.Helper()
 	dir := t.TempDir()

@@ -155,7 +155,7 @@ func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
 	if memory > 0 {
 		memory += files
 	}
-	err := errors.Join(set("memory.max", memory), set("pids.max", int64(limits.Processes)*threadsEach))
+	err := errors.Join(set("memory.max", memory), set("pids.max", int64(limits.Processes)*threadsPerProcess))
 	if err == nil {
 		// Swapped-out memory would not count. On machines without swap the file does not exist.
 		if err = writeControl(filepath.Join(dir, "memory.swap.max"), "0"); errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// The program's main calls jail.Main first; it is the jail's first process too.
+// The program's main calls jail.Main first, since it is also the jail's first process.
 func ExampleJail_Run() {
 	ctx := context.Background()
 	tree, err := os.MkdirTemp("", "tree")

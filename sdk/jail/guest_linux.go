@@ -52,7 +52,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		Namespaces: j.namespaces, UserNamespace: j.namespaces && j.userNamespace, UID: -1, GID: -1,
 	}
 	for _, path := range o.ReadOnly {
-		if !filepath.IsAbs(path) { // it would be shown elsewhere: "." over the whole root
+		if !filepath.IsAbs(path) { // it would be mounted elsewhere: "." over the whole root
 			return nil, fmt.Errorf("the path %s is not absolute", path)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// both runs a test with namespaces, where there are any, and without.
+// both runs a test with namespaces, if they are available, and without.
 func both(t *testing.T, test func(t *testing.T, j *jail.Jail)) {
 	t.Run("namespaces", func(t *testing.T) {
 		j := open(t)
@@ -35,7 +35,7 @@ func both(t *testing.T, test func(t *testing.T, j *jail.Jail)) {
 	})
 }
 
-// A path that is not absolute would be shown elsewhere than it is.
+// A relative path would be mounted elsewhere.
 func TestPathsOfAGuestAreAbsolute(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		_, err := j.Start(t.Context(), exec.Command("/bin/true"), &jail.Confinement{Sandbox: true, ReadOnly: []string{"."}})
@@ -195,7 +195,7 @@ func TestSignalsReachTheGuest(t *testing.T) {
 	})
 }
 
-// TestGuestDiesWithItsStarter: and with it what left its process group.
+// TestGuestDiesWithItsStarter: so do processes that left its process group.
 func TestGuestDiesWithItsStarter(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// hostile is what the test binary does when it plays the program under test. It
-// returns 0 when it did harm, 1 when it was stopped from doing it.
+// hostile is run by the test binary when it plays the program under test. It returns 0 if it did harm, and 1 if it
+// was stopped.
 func hostile(what string, arguments []string) int {
 	harm := hostileActs[what](arguments)
 	fmt.Println(what, harm)
@@ -403,7 +403,7 @@ var hostileActs = map[string]func(arguments []string) error{
 	},
 }
 
-// letGo fills shared memory a piece at a time, and has each taken out of the process.
+// letGo fills shared memory piece by piece and unmaps each piece.
 func letGo(fd, flags int) error {
 	block, err := unix.Mmap(fd, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|flags)
 	if err != nil {

@@ -103,7 +103,7 @@ type Limits struct {
 	Memory    int64         // bytes of the whole run, without files on tmpfs; default 4 GiB
 	Disk      int64         // bytes written to the tree, caches and temporary files; default 2 GiB
 	Files     int           // files and folders created there; default 100000
-	Processes int           // at one time; default 512
+	Processes int           // concurrent; default 512
 	OpenFiles int           // per process; default 4096
 	Output    int           // bytes kept of each of stdout and stderr; default 4 MiB
 }

@@ -32,7 +32,7 @@ func open(t testing.TB) *jail.Jail {
 	return j
 }
 
-// need skips the test when its layers do not hold on this machine.
+// need skips the test if its layers are unavailable on this machine.
 func need(t *testing.T, j *jail.Jail, names ...string) {
 	t.Helper()
 	layers, missing := j.Layers()
@@ -94,7 +94,7 @@ func treeIsAView(t *testing.T, j *jail.Jail) {
 	}
 }
 
-// Tools keep caches in folders of what is installed, which is not copied for every run.
+// Tools keep caches in installation folders, which are not copied for every run.
 func TestInstalledFolderIsWritable(t *testing.T) {
 	dir := tree(t, nil)
 	if err := os.CopyFS(filepath.Join(dir, "node_modules"), fstest.MapFS{"left/index.js": {Data: []byte("left")}}); err != nil {
@@ -106,8 +106,7 @@ func TestInstalledFolderIsWritable(t *testing.T) {
 	}
 }
 
-// TestLargeCacheIsNotCopied: where nothing can be mounted, what is large is not copied for
-// every run, unless trusted runs kept it.
+// TestLargeCacheIsNotCopied: without mounts, a large cache is not copied for every run, unless trusted runs kept it.
 func TestLargeCacheIsNotCopied(t *testing.T) {
 	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
 	if err != nil {
@@ -131,8 +130,8 @@ func TestLargeCacheIsNotCopied(t *testing.T) {
 	}
 }
 
-// Where nothing can be mounted, a cache begins with links to what it is made of, however
-// large: the run reads that and writes beside it, and cannot write to it.
+// Without mounts, a cache of any size begins with links to its content: the run can read that and write beside it,
+// but not write to it.
 func TestCacheIsLinked(t *testing.T) {
 	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
 	if err != nil {
@@ -173,7 +172,7 @@ func TestCacheIsLinked(t *testing.T) {
 	}
 }
 
-// What a compiler has done until its time was up need not be done again.
+// What a compiler has done before a timeout need not be done again.
 func TestCacheOfAStoppedRunIsKept(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		keep := t.TempDir()
@@ -235,7 +234,7 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// TestUnreachablePathsAreLeftOut: an environment may name folders of another user.
+// TestUnreachablePathsAreLeftOut: an environment can name folders of another user.
 func TestUnreachablePathsAreLeftOut(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed")
 	if err := os.Mkdir(closed, 0o000); err != nil {

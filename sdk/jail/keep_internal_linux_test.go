@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Runs that end at once may keep files of the same names: each is process 1 of its own.
+// Concurrent runs can keep files of the same name: each is process 1 in its namespace.
 func TestRunsKeepTheSameFilesAtOnce(t *testing.T) {
 	const runs, files = 8, 100
 	keep, content := t.TempDir(), bytes.Repeat([]byte("compiled"), 1000)
@@ -46,7 +46,7 @@ func TestRunsKeepTheSameFilesAtOnce(t *testing.T) {
 	}
 }
 
-// A cache may be a link to a folder elsewhere, as ~/.m2/repository on a machine with a small home.
+// A cache can be a link to a folder elsewhere, like ~/.m2/repository on a machine with a small home.
 func TestLinkedCacheIsFilled(t *testing.T) {
 	dir := t.TempDir()
 	cache, linked, to := filepath.Join(dir, "cache"), filepath.Join(dir, "linked"), filepath.Join(dir, "to")
@@ -69,7 +69,7 @@ func TestLinkedCacheIsFilled(t *testing.T) {
 	}
 }
 
-// What could not be made is not given to the command.
+// A cache that could not be filled is not given to the command.
 func TestFileInThePlaceOfAFolderKeepsItsOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")

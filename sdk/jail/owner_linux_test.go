@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// A user's tree, and caches, may belong to a group that the user's name space does not know.
+// A user's tree and caches can belong to a group that the user namespace does not map.
 func TestUnknownGroup(t *testing.T) {
 	const treeVariable = "STEPFALL_TEST_TREE"
 	if dir := os.Getenv(treeVariable); dir != "" {

@@ -86,15 +86,15 @@ func makeThreads() {
 	close(release)
 }
 
-// threadsEach is how many threads a process may have on average.
-const threadsEach = 8
+// threadsPerProcess is how many threads a process may have on average.
+const threadsPerProcess = 8
 
 func limitResources(l Limits) error {
 	seconds := int64(0)
 	if l.CPU > 0 {
 		seconds = int64(l.CPU.Seconds()) + 1
 	}
-	const none = -1 // a limit of nothing, where zero means no limit
+	const none = -1 // a limit of 0; a zero value means no limit
 	for _, limit := range []struct {
 		resource int
 		value    int64
@@ -102,9 +102,9 @@ func limitResources(l Limits) error {
 		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_FSIZE, l.Disk},
 		{unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
-		// It counts threads, of which compilers have many.
-		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsEach},
-		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
+		// It counts threads, and compilers have many.
+		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsPerProcess},
+		// RLIMIT_AS would also count reserved address space, which is gigabytes for Go and Node.
 		{unix.RLIMIT_DATA, dataLimit(l)},
 		{unix.RLIMIT_CORE, none},
 		{unix.RLIMIT_MEMLOCK, 64 << 10},
@@ -131,7 +131,7 @@ func dataLimit(l Limits) int64 {
 	if l.Memory <= 0 {
 		return 0
 	}
-	const enough = 64 << 20 // for what this process has still to do
+	const enough = 64 << 20 // for the rest of this process
 	var size, resident, shared, text, lib, data int64
 	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
 		_, _ = fmt.Sscan(string(b), &size, &resident, &shared, &text, &lib, &data) // 0 where it says nothing
@@ -171,7 +171,7 @@ func mergeNew(from, to string, deep bool) error {
 		if missing == nil || !info.Mode().IsRegular() || filepath.Dir(name) == "." {
 			return nil
 		}
-		// Each run is process 1 of its own: no number tells their files apart, or from one that was killed.
+		// Random, since each run is process 1: pids would not distinguish concurrent or killed runs.
 		temporary, mode := target+"."+rand.Text()+".new", fs.FileMode(0o644)
 		if deep {
 			mode = info.Mode().Perm() | 0o666

@@ -35,9 +35,9 @@ type Jail struct {
 	before sync.Map
 }
 
-// roundGrace is the time allowed besides the command's: for copying a tree, if needed, and returning
+// overheadLimit is the time allowed besides the command's: for copying a tree, if needed, and returning
 // files.
-const roundGrace = time.Minute
+const overheadLimit = time.Minute
 
 var errTooLong = errors.New("the run did not end in time")
 
@@ -160,7 +160,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The work before and after the command is limited as well.
-	defer time.AfterFunc(o.Limits.Wall+roundGrace, func() { cancel(errTooLong) }).Stop()
+	defer time.AfterFunc(o.Limits.Wall+overheadLimit, func() { cancel(errTooLong) }).Stop()
 	p, err := openPipes()
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		result.CPU = state.UserTime() + state.SystemTime()
 	}
 	result.Layers, result.Missing = j.layersOf(r, noGroup)
-	if err := j.conclude(ctx, o, r, said, waited); err != nil {
+	if err := j.setEnd(ctx, o, r, said, waited); err != nil {
 		return nil, err
 	}
 	if group.ranOutOfMemory() {
@@ -251,9 +251,9 @@ func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, er
 	return g, noGroup, nil
 }
 
-// conclude sets the End of a run that was cut off or refused. said is the error of reading its report,
+// setEnd sets the End of a run that was cut off or refused. said is the error of reading its report,
 // waited that of waiting for its first process.
-func (j *Jail) conclude(ctx context.Context, o *order, r *report, said, waited error) error {
+func (j *Jail) setEnd(ctx context.Context, o *order, r *report, said, waited error) error {
 	cutOff := func(end End) {
 		r.End, r.ExitCode = end, -1
 		r.Layers, r.Missing = j.layers, j.missing

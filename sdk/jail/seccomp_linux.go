@@ -40,25 +40,25 @@ const (
 	argSize    = 8
 )
 
-// moder is a system call that sets a file's mode.
-type moder struct {
+// modeCall is a system call that sets a file's mode.
+type modeCall struct {
 	number uint32
-	// mode is the index of the mode argument. If asks is not 0, the mode only matters when the argument
+	// mode is the index of the mode argument. If requiredFlags is not 0, the mode only matters when the argument
 	// with index flags has one of these flags.
-	mode, flags, asks uint32
+	mode, flags, requiredFlags uint32
 }
 
-// modes returns the calls that set file modes, except openat2: its mode is in memory, which a filter
+// modeCalls returns the calls that set file modes, except openat2: its mode is in memory, which a filter
 // cannot read.
-func modes() []moder {
+func modeCalls() []modeCall {
 	const making = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
-	all := []moder{
+	all := []modeCall{
 		{number: unix.SYS_FCHMOD, mode: 1}, {number: unix.SYS_FCHMODAT, mode: 2}, {number: unix.SYS_FCHMODAT2, mode: 2},
-		{number: unix.SYS_MKNODAT, mode: 2}, {number: unix.SYS_OPENAT, mode: 3, flags: 2, asks: making},
+		{number: unix.SYS_MKNODAT, mode: 2}, {number: unix.SYS_OPENAT, mode: 3, flags: 2, requiredFlags: making},
 	}
 	if runtime.GOARCH == "amd64" {
 		const chmod, open, creat, mknod = 90, 2, 85, 133
-		all = append(all, moder{number: chmod, mode: 1}, moder{number: creat, mode: 1}, moder{number: mknod, mode: 1}, moder{number: open, mode: 2, flags: 1, asks: making})
+		all = append(all, modeCall{number: chmod, mode: 1}, modeCall{number: creat, mode: 1}, modeCall{number: mknod, mode: 1}, modeCall{number: open, mode: 2, flags: 1, requiredFlags: making})
 	}
 	return all
 }
@@ -103,12 +103,12 @@ func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 }
 
 // block returns a block that denies setting the setuid and setgid bits.
-func (m *moder) block() []unix.SockFilter {
+func (m *modeCall) block() []unix.SockFilter {
 	block := onFlags(m.number, m.mode, unix.S_ISUID|unix.S_ISGID, refuse)
-	if m.asks == 0 {
+	if m.requiredFlags == 0 {
 		return block
 	}
-	return onCall(m.number, append([]unix.SockFilter{loadArgument(m.flags), {Code: set, K: m.asks, Jf: 3}}, block[1:]...)...)
+	return onCall(m.number, append([]unix.SockFilter{loadArgument(m.flags), {Code: set, K: m.requiredFlags, Jf: 3}}, block[1:]...)...)
 }
 
 // onSocketPair returns a block that denies non-local socket pairs and, if isConnected is true, pairs of
@@ -147,7 +147,7 @@ func (o *order) absentCalls() []uint32 {
 		absent = append(absent, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET)
 	}
 	if o.InPlace {
-		absent = append(absent, unix.SYS_OPENAT2) // see modes
+		absent = append(absent, unix.SYS_OPENAT2) // see modeCalls
 	}
 	// The flags of clone3 are in memory, which a filter cannot read. Without clone3, libraries use clone.
 	return append(absent, unix.SYS_CLONE3)
@@ -169,7 +169,7 @@ func (o *order) filter(arch uint32) []unix.SockFilter {
 	}
 	if o.InPlace {
 		// Every user of the machine could run a setuid program left on disk as its owner.
-		for _, call := range modes() {
+		for _, call := range modeCalls() {
 			blocks = append(blocks, call.block())
 		}
 	}

@@ -31,7 +31,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// What clients send neither loads a file nor takes the compiler for long.
+// A client's schema cannot load a file or keep the compiler busy for long.
 func TestAttackSchemas(t *testing.T) {
 	var s jsonschema.Schemas
 	for schema, want := range map[string]string{
@@ -46,7 +46,7 @@ func TestAttackSchemas(t *testing.T) {
 	}
 }
 
-// What a text is held against is bounded: each definition here doubles it.
+// The cost of validation is limited: each definition here doubles it.
 func TestAttackVisits(t *testing.T) {
 	const doubles = `{"allOf": [{"$ref": "#/$defs/next"}, {"$ref": "#/$defs/next"}]}`
 	var s jsonschema.Schemas

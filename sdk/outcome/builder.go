@@ -11,14 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Names of the columns and fields of the long formats.
+// The names of columns and fields in the long formats.
 const (
 	colQuery   = "query_id"
 	colGroup   = "group"
 	colModel   = "model"
 	colQuality = "quality"
 	colCost    = "cost_usd"
-	// colVerdictsUSD is what the verdicts on an answer cost, whoever judged it.
+	// colVerdictsUSD is the total cost of the verdicts on an answer.
 	colVerdictsUSD = "verdicts_cost_usd"
 	colInput       = "input_tokens"
 	// colEstimated is the router's estimate of the prompt's length, the same for each model. Its name cannot be
@@ -26,7 +26,7 @@ const (
 	colEstimated = "estimated_input_tokens"
 	colOutput    = "output_tokens"
 	colLatency   = "latency_seconds"
-	// colTroubles is of the query's run before it, the same for each model.
+	// colTroubles counts earlier tool troubles of the query's run; it is the same for each model.
 	colTroubles = "tool_troubles"
 	colAnswer   = "answer"
 	colPrompt   = "prompt"
@@ -34,43 +34,42 @@ const (
 	colPost     = "post"
 	colLogProb  = "log_probs"
 	colSignals  = "signals"
-	// colVerdict begins the name of the column with a judge's verdicts.
+	// colVerdict is the prefix of the column with a judge's verdicts.
 	colVerdict = "verdict_"
 	// colJudged is the verdict from which a collection takes its quality, and colTruth the true quality,
-	// where somebody has added it.
+	// if it was added later.
 	colJudged = "verdict"
 	colTruth  = "truth"
-	// colPropensity is the probability with which the model was asked.
+	// colPropensity is the probability with which the model was called.
 	colPropensity = "propensity"
-	// colSample is which answer of the model it is, from 1; the second of "small" is an
+	// colSample is the number of the model's answer, from 1; the second of "small" is an
 	// outcome of "small#2".
 	colSample = "sample"
 )
 
-// builder collects cells into a table.
 type builder struct {
 	queries, models   map[string]int
 	queryIDs, names   []string
 	groups, prompts   []string
 	answers           [][]string
 	numbers           map[string][][]float64 // column, query, model
-	verdicts          map[string]bool        // columns of verdicts that a row had
+	verdicts          map[string]bool        // columns of verdicts with a value
 	seen              [][]bool
 	anyGroup, anyText bool
 	anyAnswer         bool
 	verified          bool // only verdicts are qualities
 	chosen            bool // steps without a choice of models are left out
 	reportLeftOut     func(file string, line int)
-	// baselines are the calls of models that were asked whatever their estimate, and shadows those that a
-	// strategy chose while the baseline's answer was used.
+	// baselines are the calls of models that were called regardless of their estimate, and shadows those
+	// that a strategy chose while the baseline's answer was returned.
 	baselines, shadows []place
 	// pinned are the calls of steps that had no other candidate.
 	pinned map[place]bool
 	runs   map[string]*run
-	// stepVerdicts is the table's, nil if verdicts are no qualities, or no run has a verdict.
+	// stepVerdicts is Table.StepVerdicts; nil if verdicts are not qualities or no run has a verdict.
 	stepVerdicts [][]float64
-	// rejected are the answers in which a free check found a fault: these are wrong, which does not make
-	// others right.
+	// rejected are the answers that a free check rejected: these are wrong, which does not make others
+	// right.
 	rejected map[place]bool
 }
 
@@ -97,7 +96,7 @@ func (b *builder) label() string {
 	return b.names[reference]
 }
 
-// agreement is 1 for the same answer, and unknown where one did not come, or nobody was asked.
+// agreement returns 1 for equal answers, 0 for different ones, and NaN if either is missing.
 func agreement(answer, want string) float64 {
 	if answer == "" || want == "" {
 		return math.NaN()
@@ -105,7 +104,7 @@ func agreement(answer, want string) float64 {
 	return oneIf(answer == want)
 }
 
-// failRejected sets the quality of answers in which checks found faults to 0, if other answers have one.
+// failRejected sets the unknown quality of answers that checks rejected to 0, if any answer has a quality.
 func (b *builder) failRejected() {
 	matrix := b.numbers[colQuality]
 	if matrix == nil {
@@ -119,8 +118,8 @@ func (b *builder) failRejected() {
 	b.numbers[colQuality] = matrix
 }
 
-// setPropensities sets the propensities of baselines, which count as asked by chance since they are asked
-// about every query, and of the models that a strategy asked.
+// setPropensities sets the propensities of shadows to 1, and those of baselines and of pinned calls to
+// just below 1: these count as random, since they are made regardless of the estimate.
 func (b *builder) setPropensities(matrix [][]float64) {
 	if matrix == nil {
 		return
@@ -246,7 +245,6 @@ func setCell[T any](matrix [][]T, p place, v, empty T) [][]T {
 	return matrix
 }
 
-// oneIf returns 1 for true and 0 for false.
 func oneIf(is bool) float64 {
 	if is {
 		return 1
@@ -254,7 +252,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// matrix returns the values of a column, nil where there are none.
+// matrix returns the values of a column, or nil if there are none.
 func (b *builder) matrix(column string) [][]float64 {
 	m, known := b.numbers[column]
 	if !known {
@@ -267,8 +265,8 @@ func (b *builder) matrix(column string) [][]float64 {
 	return m
 }
 
-// setLabels sets the qualities that no row has, and returns what they are and the model that they compare
-// with.
+// setLabels sets qualities that no row states, and returns what they are (see Table.Labels) and the
+// reference model.
 func (b *builder) setLabels() (labels, reference string) {
 	if !b.verified {
 		reference = b.label()
@@ -315,7 +313,7 @@ func (b *builder) table(file string) (*Table, error) {
 	return b.dropPinned(t), nil
 }
 
-// signals returns the columns of signals and of the judges' verdicts by name, nil where there are none.
+// signals returns the columns of signals and of the judges' verdicts by name, or nil if there are none.
 func (b *builder) signals() (signals, verdicts map[string][][]float64) {
 	for column := range b.numbers {
 		if isColumn(column) {
@@ -343,8 +341,8 @@ func isColumn(column string) bool {
 	return false
 }
 
-// isNumeric reports whether a column must hold numbers: one with a meaning, a judge's verdicts, or what a
-// signal or a judge costs.
+// isNumeric reports whether a column must have numbers: one with a meaning of its own, a judge's verdicts,
+// or the cost of a signal or a judge.
 func isNumeric(column string) bool {
 	return isColumn(column) || isVerdict(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
 }

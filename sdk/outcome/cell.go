@@ -13,7 +13,7 @@ import (
 // maxName bounds the names of models and groups, in bytes.
 const maxName = 4096
 
-// cell is one row of a long table. Numbers are by column, NaN or absent when unknown.
+// cell is one row of a long table. Numbers are by column, NaN or absent if unknown.
 type cell struct {
 	query, group, prompt string
 	model, answer        string
@@ -23,18 +23,15 @@ type cell struct {
 
 var errEmpty = errors.New("empty")
 
-// fault is an error in a column.
 type fault struct {
 	column string
 	err    error
 }
 
-// trim removes white space around names.
 func (c *cell) trim() {
 	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
 }
 
-// checkNames returns an error for names that a cell cannot have.
 func (c *cell) checkNames() *fault {
 	c.trim()
 	switch {
@@ -50,7 +47,7 @@ func (c *cell) checkNames() *fault {
 	return c.nameSample()
 }
 
-// nameSample gives a further answer of a model its name.
+// nameSample appends the sample number to the model's name, for samples after the first.
 func (c *cell) nameSample() *fault {
 	n, given := c.numbers[colSample]
 	delete(c.numbers, colSample)
@@ -67,7 +64,6 @@ func (c *cell) nameSample() *fault {
 // most bounds all numbers, so that sums of their squares stay finite.
 const most = 1e12
 
-// check returns an error for a value that a column cannot have.
 func check(column string, v float64) error {
 	if strings.HasSuffix(column, sdk.SignalCostUSD) {
 		column = colCost

@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// Hash returns the SHA-256, in hex, of everything in the table: the same outcomes
-// have the same hash, whatever file they came from.
+// Hash returns the SHA-256, in hex, of everything in the table. Equal outcomes have the
+// same hash, whatever file they came from.
 func (t *Table) Hash() string {
 	h := sha256.New()
 	texts(h, t.Models)

@@ -15,16 +15,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// readJSON reads a JSON object per line, a row of outcomes or a trace, or the SWE-bench leaderboards: one
-// object on any number of lines.
+// readJSON reads one JSON object per line, each a row of outcomes or a trace, or the SWE-bench
+// leaderboards, which are a single object.
 func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	start, _ := r.Peek(r.Size())
 	if found := bytes.Contains(start, []byte(`"per_instance_details"`)); found || bytes.Contains(start, []byte(`"leaderboards"`)) {
 		return b.readLeaderboards(r, name)
 	}
 	traces, rows := false, false
-	var early []int // lines that are neither, before there was one of either
-	var first error // of them
+	var early []int // lines that are neither a row nor a trace, before the first that is
+	var first error // the first error of these
 	err := eachLine(r, name, func(row int, line []byte) error {
 		isTraced, invalid, f := b.addLine(line)
 		switch {
@@ -118,7 +118,6 @@ func duplicateMember(object []byte) string {
 	return ""
 }
 
-// cellOf returns the cell that a JSON object describes.
 func cellOf(fields map[string]any) (*cell, *fault) {
 	c := &cell{numbers: map[string]float64{}}
 	for column, value := range fields {
@@ -181,7 +180,6 @@ func (c *cell) setNumbers(column string, value any) *fault {
 	return nil
 }
 
-// kindOf returns the name of a JSON value's type.
 func kindOf(value any) string {
 	switch value.(type) {
 	case []any:
@@ -203,8 +201,8 @@ func (c *cell) addSignals(signals map[string]any) *fault {
 	return nil
 }
 
-// addVerdict adds what the verdict on an answer cost. If the truth is known too, that is the quality, and
-// the verdict is that of a judge that may err.
+// addVerdict adds the cost of the verdict on an answer. If the truth is known too, that is the quality, and
+// the verdict is that of a fallible judge.
 func (c *cell) addVerdict(verdict any) *fault {
 	v, _ := verdict.(map[string]any)
 	if usd, ok := v["cost_usd"].(float64); ok {
@@ -253,7 +251,7 @@ func addLogProbs(c *cell, values []any) *fault {
 	}
 	for i, v := range features.Values(nil) {
 		switch name := feature.Names()[i]; name {
-		case "mean_entropy", "mean_top_prob", "mean_margin": // of the alternatives
+		case "mean_entropy", "mean_top_prob", "mean_margin": // these need the alternatives
 		default:
 			c.numbers[name] = v
 		}
@@ -261,7 +259,7 @@ func addLogProbs(c *cell, values []any) *fault {
 	return nil
 }
 
-// readPrompts reads the prompts and groups of queries that are in the table.
+// readPrompts reads prompts and groups, for queries that are in the table.
 func (b *builder) readPrompts(r *bufio.Reader, name string) error {
 	isKnown := false
 	err := eachLine(r, name, func(row int, line []byte) error {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// leaderboard is one of the SWE-bench leaderboards, as far as it is read. It holds
-// results, one for each submission; those with details by instance count.
+// leaderboard has the fields used of a SWE-bench leaderboard. There is one result for
+// each submission; only those with details by instance are used.
 type leaderboard struct {
 	Name    string   `json:"name"`
 	Results []result `json:"results"`
@@ -81,7 +81,7 @@ func (b *builder) addResult(model string, r *result, name string) error {
 	return nil
 }
 
-// submission returns a unique model name for a result, as a model may be submitted several times.
+// submission returns a unique model name for a result, since a model can be submitted several times.
 func (b *builder) submission(board string, r *result) string {
 	name := r.Name
 	for _, more := range []string{r.Date, r.Folder, board} {
@@ -95,7 +95,7 @@ func (b *builder) submission(board string, r *result) string {
 	return name
 }
 
-// repository returns the repository of an instance such as astropy__astropy-13033.
+// repository returns the repository in the name of an instance such as astropy__astropy-13033.
 func repository(instance string) string {
 	name := instance
 	if i := strings.LastIndex(instance, "-"); i > 0 {

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// maxColumns bounds the columns of a table, each of which is compared with the others.
+// maxColumns bounds the columns of a table, since each is compared with all others.
 const maxColumns = 10_000
 
-// readCSV reads a CSV file with a header in its first row.
 func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	rows := csv.NewReader(r)
 	rows.ReuseRecord = true
@@ -46,7 +45,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	return b.checkVerdicts(name)
 }
 
-// readHeader reads the names of the columns, which must include those that every table has.
+// readHeader reads the names of the columns, which must include the required ones.
 func readHeader(rows *csv.Reader, name string) ([]string, error) {
 	header, err := rows.Read()
 	if err != nil {
@@ -84,8 +83,8 @@ func eachRecord(rows *csv.Reader, name string, f func(line int, record []string)
 	}
 }
 
-// checkVerdicts returns an error for a column of verdicts without a value: ignoring it would mean that no
-// judge errs.
+// checkVerdicts returns an error for a column of verdicts without a value: to ignore it would treat the
+// qualities as final.
 func (b *builder) checkVerdicts(file string) error {
 	for _, column := range slices.Sorted(maps.Keys(b.verdicts)) {
 		if b.numbers[column] == nil {
@@ -113,7 +112,7 @@ func columnNames(header []string, file string) ([]string, error) {
 	return names, nil
 }
 
-// text returns the text that a column sets, nil for columns of numbers and unknown ones.
+// text returns the text field for a column, or nil for columns of numbers and unknown ones.
 func (c *cell) text(column string) *string {
 	switch column {
 	case colQuery:
@@ -130,8 +129,8 @@ func (c *cell) text(column string) *string {
 	return nil
 }
 
-// set sets the value of a column. An unknown column is a signal if its first value is a number, and is
-// skipped if that is text, which isText records.
+// set sets the value of a column. An unknown column is a signal if its first value is a number. If that is
+// text, the column is skipped, which isText records.
 func (c *cell) set(column, value string, isText map[string]bool) error {
 	if to := c.text(column); to != nil {
 		*to = value

@@ -13,22 +13,23 @@ import (
 
 // Options say how to read outcomes. The zero value reads every format.
 type Options struct {
-	// Prompts is a file of JSON lines with query_id and prompt (and group, when
-	// known) for tables that do not hold the prompts themselves.
+	// Prompts is a JSON lines file with query_id and prompt (and optionally group), for
+	// tables without prompts.
 	Prompts string
-	// Verified marks the qualities as verdicts of a check that will be there when
-	// the models are used.
+	// Verified marks the qualities as verdicts of a check that will also judge the
+	// models in use.
 	Verified bool
-	// Chosen leaves out the queries that lack a model and of which no step had a choice of models, as
-	// where a holdout or the caller names one: nobody left the others out for what was believed.
+	// Chosen leaves out queries with missing models if none of their steps had a choice of models, for
+	// instance because a holdout or the caller named one: the others are not missing because of their
+	// estimates.
 	Chosen bool
-	// LeftOut is told of lines of a trace file that are no traces, as a crash leaves one
-	// behind; without it they are errors.
+	// LeftOut is called for lines of a trace file that are not traces, such as one truncated
+	// by a crash; if it is nil, they are errors.
 	LeftOut func(file string, line int)
 }
 
-// Open reads the outcomes in the named files as one table; see the package comment
-// for the formats.
+// Open reads the outcomes in the files at path as one table; see the package comment for
+// the formats.
 func Open(path string, o Options) (*Table, error) {
 	return o.table(path, func(b *builder) error {
 		if strings.Contains(path, "*") {
@@ -38,8 +39,8 @@ func Open(path string, o Options) (*Table, error) {
 	})
 }
 
-// Read is [Open] for a stream; name stands for it in errors. Options.Prompts is a
-// file all the same.
+// Read is like [Open] for a stream; name is its name in errors. Options.Prompts still names
+// a file.
 func Read(r io.Reader, name string, o Options) (*Table, error) {
 	return o.table(name, func(b *builder) error { return b.stream(r, name, b.read) })
 }
@@ -59,16 +60,16 @@ func (o *Options) table(name string, read func(*builder) error) (*Table, error) 
 	if err != nil {
 		return nil, err
 	}
-	t.Verified = o.Verified && len(t.Verdicts) == 0 // verdicts beside it make the quality the truth
+	t.Verified = o.Verified && len(t.Verdicts) == 0 // with separate verdicts, the quality is the truth
 	return t, nil
 }
 
-// Error is a fault at a place of a file of outcomes.
+// Error is an error at a position in a file of outcomes.
 type Error struct {
 	File string
-	// Row counts from 1, the header included; 0 means the file as a whole.
+	// Row counts from 1, including the header; 0 means the whole file.
 	Row int
-	// Column is the name of the column or field, "" for the row as a whole.
+	// Column is the name of the column or field; "" means the whole row.
 	Column string
 	Err    error
 }
@@ -85,7 +86,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v", place, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 type reader func(r *bufio.Reader, name string) error
@@ -99,7 +100,7 @@ func (b *builder) file(path string, read reader) error {
 	return b.stream(f, path, read)
 }
 
-// stream reads r, which may be compressed.
+// stream reads r, which can be compressed with gzip.
 func (b *builder) stream(r io.Reader, name string, read reader) error {
 	buffered := bufio.NewReaderSize(&rows{r: r}, 1<<16)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -113,8 +114,8 @@ func (b *builder) stream(r io.Reader, name string, read reader) error {
 	return read(buffered, name)
 }
 
-// maxRow is the longest line that is read, since a small compressed file can hold one that fills the
-// memory.
+// maxRow is the length of the longest line that is read, since a small compressed file can contain one that
+// fills the memory.
 const maxRow = 64 << 20
 
 // rows reads text, and fails on a line that is longer than maxRow.

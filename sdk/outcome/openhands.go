@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// leastCoverage is the share of the instances that a model must have been run on to be included, since
-// missing ones count as failures.
+// leastCoverage is the share of the instances that a model must have runs of to be included, since missing
+// ones count as failures.
 const leastCoverage = 0.97
 
 // agentRun is one instance of an OpenHands index file: results/MODEL/
 // instance_results/BENCHMARK.json is an object of these by instance. No run was free: a
-// cost of 0 is one that was not recorded, like null.
+// cost of 0 was not recorded, like null.
 type agentRun struct {
 	Resolved bool     `json:"resolved"`
 	Cost     *float64 `json:"cost"`
@@ -26,11 +26,11 @@ type agentRun struct {
 
 func (r agentRun) hasCost() bool { return r.Cost != nil && *r.Cost != 0 && !math.IsNaN(*r.Cost) }
 
-// readEach reads the files that a pattern with one star names, one for each model,
-// which is what the star stands for. A cost that is missing or 0 is the model's mean, a missing
-// instance a failure at that cost; models with too few instances are left out.
+// readEach reads the files that match a pattern with one star, which stands for the model.
+// A missing or zero cost becomes the model's mean, and a missing instance a failure at that
+// cost; models with too few instances are left out.
 func (b *builder) readEach(pattern string) error {
-	pattern = filepath.Clean(pattern) // as the paths are that Glob returns
+	pattern = filepath.Clean(pattern) // as Glob returns clean paths
 	models, all, err := readRuns(pattern)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func readRuns(pattern string) (models map[string]map[string]agentRun, all []stri
 	return models, slices.Compact(all), nil
 }
 
-// meanCost returns the mean of the costs that are known, false when none is.
+// meanCost returns the mean of the known costs, and false if there are none.
 func meanCost(runs map[string]agentRun) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, id := range slices.Sorted(maps.Keys(runs)) {

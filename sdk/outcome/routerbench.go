@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Columns of RouterBench's wide tables; each model has a column of its name with the
-// quality, and two more with these endings.
+// The columns of RouterBench's wide tables. Each model has a column of its name with the
+// quality, and two more with these suffixes.
 const (
 	wideID       = "sample_id"
 	widePrompt   = "prompt"
@@ -19,12 +19,12 @@ const (
 	wideCost     = "|total_cost"
 )
 
-// isRouterBench tells RouterBench's wide layout by its header.
+// isRouterBench detects RouterBench's wide layout by its header.
 func isRouterBench(header []string) bool {
 	return slices.Contains(header, wideID) && slices.ContainsFunc(header, func(c string) bool { return strings.HasSuffix(c, wideCost) })
 }
 
-// readRouterBench reads the rows of a wide table: one query each.
+// readRouterBench reads the rows of a wide table, one per query.
 func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string) error {
 	models := slices.DeleteFunc(slices.Clone(header), func(column string) bool { return !strings.HasSuffix(column, wideCost) })
 	for i, column := range models {
@@ -34,7 +34,7 @@ func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string
 	}
 	return eachRecord(rows, name, func(line int, record []string) error {
 		value := map[string]string{}
-		for i, column := range slices.Backward(header) { // the first of a name counts
+		for i, column := range slices.Backward(header) { // of duplicate names the first counts
 			value[column] = record[i]
 		}
 		for _, m := range models {
@@ -54,7 +54,6 @@ func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string
 	})
 }
 
-// csvError places an error of the CSV reader.
 func csvError(name string, err error) error {
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		if err = parse.Err; errors.Is(err, csv.ErrFieldCount) {
@@ -65,7 +64,6 @@ func csvError(name string, err error) error {
 	return &Error{File: name, Err: err}
 }
 
-// unknownAsNaN is used where a number may be absent.
 func unknownAsNaN(v *float64) float64 {
 	if v == nil {
 		return math.NaN()

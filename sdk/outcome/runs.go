@@ -9,13 +9,13 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// run is one run in traces: the answers that its steps returned, and how it ended.
+// run is one run in traces: the answers that its steps returned, and its verdict.
 type run struct {
 	returned []place
-	quality  float64 // by the last verdict on the run; NaN where there is none
+	quality  float64 // according to the last verdict on the run; NaN if there is none
 }
 
-// runOf returns the run of a trace, a new one if it is unknown.
+// runOf returns the run of a trace, which it creates if necessary.
 func (b *builder) runOf(t *sdk.Trace) *run {
 	key := t.Tenant + "\x00" + t.Run
 	r := b.runs[key]
@@ -32,13 +32,14 @@ func (b *builder) runOf(t *sdk.Trace) *run {
 // creditRuns gives steps their share of the verdicts on their runs, and reports whether
 // there are any.
 //
-// In a run that passed, every returned answer counts as right. In a run that failed, one step was wrong;
-// the blame is shared equally by the steps whose answer a verifier rejected, if there are none, by those
-// on which another model's answer differs, and else by all. Its other steps are unknown if no other
-// model answered them. Another model's answer to a step is as good as the returned one if it is the
-// same; else a verdict on it stands, and without one it is wrong in a run that passed, and unknown in
-// one that failed. Answers of several runs to the same step each have the share of their own run. These
-// qualities replace other labels, and verdicts, which the table then has as StepVerdicts.
+// In a run that passed, every returned answer counts as right. In a run that failed, one step was wrong:
+// the blame is shared equally by the steps whose answer a verifier rejected or, if there are none, by
+// those on which another model's answer differs, or else by all. The quality of its other steps is
+// unknown if no other model answered them. Another model's answer to a step has the quality of the
+// returned one if it is equal. Otherwise a verdict on it counts; without a verdict it is wrong in a run
+// that passed, and unknown in one that failed. If several runs share a step, each answer gets the share
+// of its own run. These qualities replace other labels, and verdicts, which the table then has as
+// StepVerdicts.
 func (b *builder) creditRuns(areVerdicts bool) bool {
 	returned, passed := b.judgedAnswers()
 	if len(returned) == 0 {
@@ -67,8 +68,8 @@ func (b *builder) creditRuns(areVerdicts bool) bool {
 	return true
 }
 
-// creditStep sets the qualities of the answers to a step that have credit, and returns what verdicts say
-// of these, 0.5 where there is none.
+// creditStep sets the qualities of a step's answers that have credit, and returns the verdicts on these,
+// 0.5 for none.
 func (b *builder) creditStep(q int, quality, verdicts []float64, returned map[place]float64, passed bool) []float64 {
 	said := slices.Repeat([]float64{math.NaN()}, len(quality))
 	for m, verdict := range verdicts {
@@ -90,8 +91,8 @@ func (b *builder) creditStep(q int, quality, verdicts []float64, returned map[pl
 	return said
 }
 
-// judgedAnswers returns the credit of the answers that judged runs returned, and the queries that a run
-// that passed has answered.
+// judgedAnswers returns the credit of the answers returned by runs with a verdict, and the queries answered
+// in a run that passed.
 func (b *builder) judgedAnswers() (returned map[place]float64, passed map[int]bool) {
 	returned, passed = map[place]float64{}, map[int]bool{}
 	for _, r := range b.runs {
@@ -113,8 +114,8 @@ func (b *builder) judgedAnswers() (returned map[place]float64, passed map[int]bo
 	return returned, passed
 }
 
-// credit returns the credit of an answer that a run returned, or that equals one which another model
-// returned.
+// credit returns the credit of an answer that a run returned, or that equals one that a run returned from
+// another model.
 func (b *builder) credit(p place, returned map[place]float64) (credit float64, isKnown bool) {
 	if own, ok := returned[p]; ok {
 		return own, true
@@ -129,7 +130,6 @@ func (b *builder) credit(p place, returned map[place]float64) (credit float64, i
 	return credit, isKnown
 }
 
-// answersTo returns how many models have answered a query.
 func (b *builder) answersTo(query int) (n int) {
 	for _, answer := range b.answers[query] {
 		if answer != "" {
@@ -195,7 +195,7 @@ func RunQualities(traces []*sdk.Trace) map[StepAnswer]float64 {
 	return qualities
 }
 
-// cellAt returns the value at a place of a matrix with rows of different lengths, or unknown.
+// cellAt returns the value at a place of a matrix with rows of different lengths, or unknown if it has none.
 func cellAt[T any](matrix [][]T, p place, unknown T) T {
 	if p.query >= len(matrix) || p.model >= len(matrix[p.query]) {
 		return unknown

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sets names the sets of models that the project's tables use, those of the
-// ZeroEval outcomes: 3, 5 and 11 models as in the paper, and two families.
+// Sets returns, by name, the sets of models of the ZeroEval outcomes that the project's
+// results use: 3, 5 and 11 models as in the paper, and two families.
 func Sets() map[string][]string {
 	three := []string{"gemma-2-9b-it", "gpt-4o-mini-2024-07-18", "gpt-4o-2024-08-06"}
 	return map[string][]string{
@@ -23,8 +23,8 @@ func Sets() map[string][]string {
 	}
 }
 
-// Subset returns the table of the models that a name stands for: "all" (or ""),
-// one of [Sets], or models separated by commas.
+// Subset returns the table of a set of models: "all" (or ""), one of [Sets], or
+// models separated by commas.
 func (t *Table) Subset(name string) (*Table, error) {
 	if name == "" || name == "all" {
 		return t, nil

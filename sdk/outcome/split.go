@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Split divides the queries at random into two tables, of which the first has the
-// given share of every group, and of the groups of one query. The same seed gives the
-// same halves. Queries keep their order.
+// Split divides the queries at random into two tables. The first has the given share of
+// every group; groups of one query are divided together. The same seed gives the same
+// halves. Queries keep their order.
 func (t *Table) Split(share float64, seed uint64) (first, second *Table) {
 	a, b := t.SplitRows(share, seed)
 	return t.Rows(a), t.Rows(b)
 }
 
-// SplitRows is [Table.Split] in terms of the places of the queries.
+// SplitRows is [Table.Split] in terms of the indexes of the queries.
 func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
 	deal := func(members []int) {
 		cut := int(math.Round(share * float64(len(members))))
@@ -38,7 +38,7 @@ func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
 	return first, second
 }
 
-// Folds deals the queries at random into k folds, each group evenly, and returns
+// Folds divides the queries at random into k folds, each group evenly, and returns
 // the fold of each query.
 func (t *Table) Folds(k int, seed uint64) []int {
 	folds := make([]int, len(t.Queries))

@@ -6,31 +6,30 @@ import (
 	"slices"
 )
 
-// Summary is what a table holds, at a glance.
+// Summary summarises the contents of a table.
 type Summary struct {
 	Queries int
-	// Complete is how many queries have quality and cost of every model.
+	// Complete is the number of queries with the quality and cost of every model.
 	Complete int
 	Groups   []groupSummary
-	// Models are in order of mean cost, unknown costs last.
+	// Models is sorted by mean cost, with unknown costs last.
 	Models []modelSummary
-	// Oracle is the mean over complete queries of the best quality, and of the cost
-	// of the cheapest model that has it. NaN without complete queries.
+	// The oracle's mean over complete queries of the best quality, and of the cost of the
+	// cheapest model that has it. NaN without complete queries.
 	OracleQuality, OracleCostUSD float64
-	// Has tells which columns the table has.
+	// These report which columns the table has.
 	Prompts, Answers, Tokens, Latency, Ante, Post bool
 	Verified                                      bool
 	// Signals has the judges' verdicts, as verdict_NAME, after the signals.
 	Signals []string
 }
 
-// groupSummary is one group and its number of queries.
 type groupSummary struct {
 	Name    string
 	Queries int
 }
 
-// modelSummary is one model's means over the queries on which they are known.
+// modelSummary has a model's means over the queries on which the values are known.
 type modelSummary struct {
 	Name             string
 	Quality, CostUSD float64
@@ -92,7 +91,6 @@ func (t *Table) describeModels() (list []modelSummary) {
 	return list
 }
 
-// isPareto reports whether no other model is at least as good and cheaper.
 func isPareto(costs, qualities []float64, m int) bool {
 	for other := range costs {
 		if qualities[other] >= qualities[m] && costs[other] < costs[m] || qualities[other] > qualities[m] && costs[other] == costs[m] {

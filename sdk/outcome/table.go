@@ -9,68 +9,67 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Table holds the outcomes of queries by models. Matrices are indexed by query,
-// then model; NaN is unknown, and a nil matrix is unknown throughout.
+// Table holds outcomes by query and model. Matrices are indexed by query, then model;
+// NaN means unknown, and a nil matrix has no known values.
 type Table struct {
 	// Models and Queries are the names, each unique.
 	Models  []string
 	Queries []string
-	// Groups says where each query comes from; "" is unknown.
+	// Groups says where each query comes from; "" means unknown.
 	Groups []string
-	// Prompts are the texts of the queries; "" is unknown.
+	// Prompts are the texts of the queries; "" means unknown.
 	Prompts []string
 
 	// Quality is in [0, 1], CostUSD the price of the call.
 	Quality, CostUSD [][]float64
-	// VerdictsUSD is what all verdicts on the answer cost, whoever judged it. Signals called
-	// JUDGE_cost_usd, which tell it judge by judge, take its place.
+	// VerdictsUSD is the total cost of the verdicts on the answer. Signals named
+	// JUDGE_cost_usd, which have the cost by judge, take precedence.
 	VerdictsUSD [][]float64
-	// InputTokens and OutputTokens are what the call was billed for.
+	// InputTokens and OutputTokens are the billed tokens.
 	InputTokens, OutputTokens [][]float64
 	// EstimatedInputTokens is the length of the query's prompt as a router estimates it before any call
-	// ([sdk.Query].InputTokens); 0 if it had no estimate. It is the query's, and each model's alike.
+	// ([sdk.Query].InputTokens); 0 if it had no estimate. It is the same for each model of a query.
 	EstimatedInputTokens [][]float64
-	// ToolTroubles are how many results of tools in the query's run so far looked failed, or calls were
-	// repeated ([feature.ToolTroubles]); NaN is none. It is the query's, and each model's alike.
+	// ToolTroubles counts the tool results that look failed and the repeated calls in the query's run so
+	// far ([feature.ToolTroubles]); NaN means none. It is the same for each model of a query.
 	ToolTroubles [][]float64
-	// LatencySeconds is the time to the whole answer.
+	// LatencySeconds is the time to the complete answer.
 	LatencySeconds [][]float64
-	// Answers are the answers, in the form in which two of them can be compared;
-	// "" is none or unknown.
+	// Answers are the answers, in a form in which they can be compared; "" means none or
+	// unknown.
 	Answers [][]string
-	// Ante and Post are signals of quality on any scale: known before the model
-	// runs, and seen once it has run.
+	// Ante and Post are ex-ante and post-hoc signals of quality, on any scale.
 	Ante, Post [][]float64
-	// Propensity is the probability with which a model was asked, given what the models
-	// asked before it had shown: of outcomes met in use, in which chance has a part. Nil
-	// where everything was asked.
+	// Propensity is the probability with which a model was called, given the results of the
+	// models called before it. It is for outcomes recorded in use, with random exploration;
+	// nil if every model was called on every query.
 	Propensity [][]float64
-	// StepVerdicts are what the judges of a step said of an answer whose Quality came to be known
-	// later, by how its run ended: 1 is a pass, 0 a fail, a half nothing. Elsewhere it is NaN, and the Quality of a
-	// Verified table is such a verdict itself. Nil where nothing came later.
+	// StepVerdicts has the verdicts of a step's judges on answers whose Quality became known later,
+	// from the end of their run: 1 is a pass, 0 a fail, 0.5 none. For other answers it is NaN, and
+	// in a Verified table their Quality is itself such a verdict. Nil if no quality came later.
 	StepVerdicts [][]float64
-	// Signals are further numbers seen once a model has run, by name.
+	// Signals are further post-hoc numbers, by name.
 	Signals map[string][][]float64
-	// Verdicts are what judges said of the answers that will be there when the models are
-	// used, by the judge's name: 1 is a pass, 0 a fail, NaN nothing. The quality beside
-	// them is the truth, by which the judges' errors are known.
+	// Verdicts are the verdicts of judges that will also judge the models in use, by the
+	// judge's name: 1 is a pass, 0 a fail, NaN none. Quality is then the truth, which shows
+	// the judges' error rates.
 	Verdicts map[string][][]float64
-	// Verified says that the quality is the verdict of a check that will be there
-	// when the models are used, such as unit tests.
+	// Verified says that the quality is the verdict of a check that will also judge the
+	// models in use, such as unit tests.
 	Verified bool
-	// Labels says what the quality is where it is neither the truth nor a verdict:
-	// "agreement with MODEL" of steps that a reference model was asked too. Such labels
-	// are good for choosing and no measure of quality: the reference errs as well, and
-	// another answer may be as good.
+	// Labels says what the quality is if it is neither the truth nor a verdict:
+	// "agreement with MODEL" for steps that a reference model answered too. Such labels
+	// serve to choose between models but do not measure quality: the reference errs too,
+	// and another answer can be as good.
 	Labels string
-	// Reference is that model, "" where labels rest on none.
+	// Reference is that model, or "".
 	Reference string
 }
 
-// Index returns the place of a model, or -1.
+// Index returns the index of a model, or -1.
 func (t *Table) Index(model string) int { return slices.Index(t.Models, model) }
 
-// At returns a matrix's value, NaN for a nil matrix.
+// At returns a value of a matrix, or NaN if the matrix is nil.
 func At(matrix [][]float64, query, model int) float64 {
 	if matrix == nil {
 		return math.NaN()
@@ -97,7 +96,7 @@ func (t *Table) PromptTokens(query int) int {
 	return (len(t.Prompt(query)) + 3) / 4
 }
 
-// Troubles returns the tool troubles of a query's run, which are known before any model runs.
+// Troubles returns the tool troubles of a query's run so far, which are known before any model runs.
 func (t *Table) Troubles(query int) (most float64) {
 	if t.ToolTroubles != nil {
 		for _, v := range t.ToolTroubles[query] {
@@ -109,13 +108,13 @@ func (t *Table) Troubles(query int) (most float64) {
 	return most
 }
 
-// Group returns the group of a query, "" when unknown.
+// Group returns the group of a query, or "" if unknown.
 func (t *Table) Group(query int) string { return text(t.Groups, query) }
 
-// Prompt returns the text of a query, "" when unknown.
+// Prompt returns the text of a query, or "" if unknown.
 func (t *Table) Prompt(query int) string { return text(t.Prompts, query) }
 
-// Answer returns a model's answer, "" when unknown.
+// Answer returns a model's answer, or "" if unknown.
 func (t *Table) Answer(query, model int) string {
 	if t.Answers == nil {
 		return ""
@@ -130,8 +129,8 @@ func text(column []string, i int) string {
 	return column[i]
 }
 
-// Rows returns the table of the given queries, in the given order; a query may
-// be given several times. Values are shared with t.
+// Rows returns the table of the given queries, in the given order; queries can be
+// repeated. Values are shared with t.
 func (t *Table) Rows(queries []int) *Table {
 	return t.derive(
 		t.Models,
@@ -165,8 +164,8 @@ func (t *Table) Select(models ...string) (*Table, error) {
 	), nil
 }
 
-// Widen returns the table with a column for each of the models, of which nothing is known
-// where it has none yet.
+// Widen returns the table with the given models added, with unknown values, if it does not
+// have them yet.
 func (t *Table) Widen(models ...string) *Table {
 	all := slices.Clone(t.Models)
 	for _, name := range models {
@@ -194,8 +193,8 @@ func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 	return out
 }
 
-// derive returns a table whose columns of queries and whose matrices went through
-// the given functions, which leave nil as it is.
+// derive returns a table with the given functions applied to the columns of queries and
+// to the matrices. The functions must return nil for nil.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
 	return &Table{
 		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Answers: texts(t.Answers),
@@ -257,7 +256,7 @@ func (t *Table) Complete() *Table {
 }
 
 // MeanCosts returns the mean cost of each model in US dollars over the queries on
-// which it is known, NaN where there are none.
+// which it is known, or NaN if there are none.
 func (t *Table) MeanCosts() []float64 { return columnMeans(t.CostUSD, len(t.Models)) }
 
 // MeanQualities returns the mean quality of each model, like [Table.MeanCosts].
@@ -282,9 +281,9 @@ func columnMeans(matrix [][]float64, columns int) []float64 {
 // SignalNames returns the names of the signals, sorted.
 func (t *Table) SignalNames() []string { return slices.Sorted(maps.Keys(t.Signals)) }
 
-// VerdictCosts returns what the verdicts on each answer cost, an answer without a price at the mean of
-// its model; nil where none has one. VerdictsUSD counts only if none of these judges has prices of its
-// own: it is the sum over all of them.
+// VerdictCosts returns the cost of the judges' verdicts on each answer, or nil if none has a price. An
+// answer without a price gets the mean of its model. VerdictsUSD, the sum over all judges, is used only if
+// none of these judges has prices of its own.
 func (t *Table) VerdictCosts(judges ...string) [][]float64 {
 	var prices [][][]float64
 	for _, judge := range slices.Compact(slices.Sorted(slices.Values(judges))) {
@@ -308,7 +307,7 @@ func (t *Table) VerdictCosts(judges ...string) [][]float64 {
 	return costs
 }
 
-// addPrices adds prices to costs, an unknown one at the mean of its model.
+// addPrices adds prices to costs; an unknown price counts as the mean of its model.
 func addPrices(costs, prices [][]float64, means []float64) {
 	for q, row := range prices {
 		for m, usd := range row {
@@ -322,9 +321,9 @@ func addPrices(costs, prices [][]float64, means []float64) {
 	}
 }
 
-// Judges returns the names of the judges whose verdicts stand beside the truth, sorted.
+// Judges returns the sorted names of the judges in Verdicts.
 func (t *Table) Judges() []string { return slices.Sorted(maps.Keys(t.Verdicts)) }
 
-// Judged reports whether verdicts will be there when the models are used: of a check
-// that is always right, or of judges that err.
+// Judged reports whether answers will also be judged in use: by a check that is always
+// right, or by fallible judges.
 func (t *Table) Judged() bool { return t.Verified || len(t.Verdicts) > 0 }

@@ -13,10 +13,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// OfTraces returns the table of recorded steps, the models in the order in which they
-// are named first. Their verdicts are its qualities, and those on their runs as far as a
-// step has its share in one. Steps with one query id are one
-// query, as a step and the one in its shadow are; the first outcome of a model stands.
+// OfTraces returns the table of recorded steps, with models in the order of their first
+// appearance. Its qualities are the verdicts on the steps, and their share of the verdicts
+// on their runs. Steps with the same query id, such as a step and its shadow, are one query;
+// the first outcome of a model counts.
 func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	b := newBuilder()
 	b.verified = true
@@ -33,7 +33,6 @@ func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	return t, nil
 }
 
-// readTrace reads and validates a trace.
 func readTrace(line []byte) (*sdk.Trace, *fault) {
 	t := new(sdk.Trace)
 	err := json.Unmarshal(line, t)
@@ -51,8 +50,8 @@ func readTrace(line []byte) (*sdk.Trace, *fault) {
 	return t, nil
 }
 
-// addSteps adds a trace: only models that ran and were judged have a quality. Traces with the same query
-// id are one query; without an id each trace is a query of its own.
+// addSteps adds a trace. Only models that ran and were judged have a quality. Traces with the same query id
+// are one query; without an id each trace is a query of its own.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
 	if v, isReport := t.RunVerdict(); isReport {
 		quality, judged := v.Quality()
@@ -82,7 +81,6 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	return nil
 }
 
-// addCell adds the outcome of a model that a step asked.
 func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	switch t.Mode {
 	case "observe", "shadow":
@@ -91,7 +89,7 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 		b.shadows = append(b.shadows, p)
 	}
 	if cellAt(b.seen, p, false) {
-		return nil // the query was met before: its first outcome of the model stands
+		return nil // the query's first outcome of the model counts
 	}
 	if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
 		r := b.runOf(t)
@@ -106,8 +104,8 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	return nil
 }
 
-// choiceOf reports whether the answer that was used came from the one model that could be asked, and
-// whether it came from a strategy's choice.
+// choiceOf reports whether the returned answer came from the only model that could be called, and whether
+// it came from a strategy's choice.
 func choiceOf(t *sdk.Trace) (isPinned, isDecided bool) {
 	if !slices.Contains([]string{"", "enforce", sdk.ModeAttempt}, t.Mode) {
 		return false, false
@@ -116,7 +114,7 @@ func choiceOf(t *sdk.Trace) (isPinned, isDecided bool) {
 	return isPinned, !isPinned
 }
 
-// cellsOf returns the outcome of each model that a step asked.
+// cellsOf returns the outcome of each model that a step called.
 func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	troubles := feature.ToolTroubles(t.Features)
 	for i := range t.Calls {
@@ -131,13 +129,13 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 		}
 		cells[at].addCall(call)
 		if call.Error == "" && call.Propensity == 0 && isDecided {
-			cells[at].numbers[colPropensity] = 1 // a strategy asked it, and not chance
+			cells[at].numbers[colPropensity] = 1 // chosen by the strategy, not at random
 		}
 	}
 	return cells
 }
 
-// addCall adds an attempt at the model: the costs add up, and the last answer stands.
+// addCall adds an attempt at the model. Costs add up, and the last answer counts.
 func (c *cell) addCall(call *sdk.Call) {
 	c.numbers[colCost] += call.CostUSD
 	c.numbers[colLatency] += call.Latency.Seconds()
@@ -158,7 +156,7 @@ func (c *cell) addCall(call *sdk.Call) {
 	c.setVerdict(call.Verdict)
 }
 
-// setVerdict sets the quality by a verdict, which may be nil, and what that cost.
+// setVerdict sets the quality according to a verdict, which can be nil, and the verdict's cost.
 func (c *cell) setVerdict(v *sdk.Verdict) {
 	if v != nil {
 		c.setPositive(colVerdictsUSD, v.CostUSD)
@@ -170,14 +168,14 @@ func (c *cell) setVerdict(v *sdk.Verdict) {
 	}
 }
 
-// setPositive sets a number if it is known: above 0.
+// setPositive sets a number if it is above 0; otherwise it is unknown.
 func (c *cell) setPositive(column string, v float64) {
 	if v > 0 {
 		c.numbers[column] = v
 	}
 }
 
-// isTrace tells a trace from a row of outcomes by its fields.
+// isTrace reports whether an object is a trace rather than a row of outcomes, by its fields.
 func isTrace(fields map[string]any) bool {
 	_, calls := fields["calls"]
 	_, decisions := fields["decisions"]

@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// shadowed are two steps that the large model did, with what a small and another model
-// did in their shadow; the small one's second call came to nothing.
+// shadowed returns two steps of the large model with shadow calls of a small and another
+// model; the small one's second call failed.
 func shadowed() []*sdk.Trace {
 	call := func(model, key string) sdk.Call { return sdk.Call{Model: model, Key: key, CostUSD: 0.001} }
 	lost := sdk.Call{Model: "small", Error: "gone"}
@@ -28,8 +28,8 @@ func shadowed() []*sdk.Trace {
 	}
 }
 
-// A fault that a free check finds measures no quality: the others are still compared with the
-// baseline, and nothing is known of any where there is none.
+// A rejection by a free check does not measure quality: the other answers are still compared with
+// the baseline, and without a baseline all qualities are unknown.
 func TestChecksDoNotMeasure(t *testing.T) {
 	traces := shadowed()
 	traces[2].Calls[1].Verdict = &sdk.Verdict{Verifier: "check:tool_calls", Outcome: sdk.Failed}
@@ -111,8 +111,8 @@ func TestShadowedStepsAreOneQueryEach(t *testing.T) {
 	}
 }
 
-// A baseline is asked whatever is believed of it, which is as good as by chance; those in
-// its shadow are not.
+// A baseline is called regardless of its estimate, which counts as random; models in its shadow
+// are not.
 func TestBaselinesWereNotChosen(t *testing.T) {
 	traces := shadowed()
 	for _, trace := range traces {

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// WriteCSV writes the table as long CSV, which [Open] reads: one row for each query
-// and model, with the columns that the table has, a prompt in the first row of its query;
-// what is unknown is left empty. Rows without anything known of a model are left out.
+// WriteCSV writes the table as long CSV, which [Open] reads: one row for each query and
+// model, with the columns that the table has and the prompt in the first row of its query.
+// Unknown values are empty, and rows without any known value are left out.
 func (t *Table) WriteCSV(w io.Writer) error {
 	columns := t.numberColumns()
 	out := csv.NewWriter(w)
@@ -36,13 +36,11 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// numberColumn is a column of numbers.
 type numberColumn struct {
 	name   string
 	matrix [][]float64
 }
 
-// numberColumns returns the columns of numbers that the table has.
 func (t *Table) numberColumns() []numberColumn {
 	columns := slices.DeleteFunc([]numberColumn{
 		{colQuality, t.Quality},
@@ -65,9 +63,9 @@ func (t *Table) numberColumns() []numberColumn {
 	return columns
 }
 
-// writeRows writes the rows of a query: of the models of which a number is known.
+// writeRows writes the rows of a query, for the models with any known number.
 func (t *Table) writeRows(out *csv.Writer, q int, columns []numberColumn) error {
-	prompt := t.Prompt(q) // in the first row of a query, which is enough
+	prompt := t.Prompt(q) // only in the first row
 	for m, model := range t.Models {
 		row, some := []string{t.Queries[q], t.Group(q), model}, false
 		for _, c := range columns {

@@ -246,7 +246,7 @@ func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "is to be deleted and does not exist"}
 	}
 	switch {
-	case !exists && !edit.mayMake():
+	case !exists && !edit.canCreate():
 		return "", &Error{Path: edit.Path, Reason: "does not exist"}
 	case edit.Kind == Replace:
 		return a.replace(edit, old, exists)
@@ -267,8 +267,8 @@ func (a *applier) replace(edit Edit, old string, exists bool) (string, error) {
 	return content, err
 }
 
-// mayMake reports whether a diff or search/replace edit can create its file.
-func (e *Edit) mayMake() bool {
+// canCreate reports whether a diff or search/replace edit can create its file.
+func (e *Edit) canCreate() bool {
 	if e.Kind == Replace {
 		return strings.TrimSpace(e.Search) == ""
 	}

@@ -23,8 +23,7 @@ func TestPathsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAttackPatchForms: what cannot be applied as it is meant is refused, rather than
-// applied as something else.
+// TestAttackPatchForms: an edit that cannot be applied as intended is rejected rather than applied differently.
 func TestAttackPatchForms(t *testing.T) {
 	tree := fstest.MapFS{"a.png": {Data: []byte("\x89PNG\x00")}, "a.sh": {Data: []byte("a\n"), Mode: 0o644}}
 	for name, answer := range map[string]string{

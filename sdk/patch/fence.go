@@ -15,7 +15,7 @@ func isFence(line string) bool {
 // indent returns the column at which a fence begins.
 func indent(line string) int { return strings.IndexAny(line, "`~") }
 
-// unindent removes the common leading white space of lines, at most most bytes.
+// unindent removes the common leading white space of lines, up to most bytes.
 func unindent(lines []string, most int) []string {
 	for _, line := range lines {
 		if text := strings.TrimLeft(line, " \t"); text != "" {

@@ -30,7 +30,7 @@ func temperatures() fstest.MapFS {
 	}
 }
 
-// applied returns what an answer makes of the files: "-" is a deletion.
+// applied returns the files after an answer; "-" is a deletion.
 func applied(t *testing.T, answer string) map[string]string {
 	t.Helper()
 	files, err := patch.Apply(temperatures(), patch.Parse(&sdk.Answer{Text: answer}, ""))
@@ -47,8 +47,8 @@ func applied(t *testing.T, answer string) map[string]string {
 	return after
 }
 
-// The names of files, as models write them before a block, in its info string and in its
-// first line: a file of the tree and a new one.
+// The ways in which models name a file: before a block, in its info string and in its first line, for a file of the
+// tree and a new one.
 func TestNamesOfBlocks(t *testing.T) {
 	for _, form := range []string{
 		"### 1. `NAME`\n\n```python\nTEXT```\n",
@@ -117,7 +117,7 @@ func TestNamesOfBlocks(t *testing.T) {
 	}
 }
 
-// Fences within a file do not end its block, and what is in no file is in none.
+// Fences within a file do not end its block, and text outside of blocks is in no file.
 func TestFencesWithin(t *testing.T) {
 	code := "def block(text):\n    \"\"\"Like this:\n\n    ```py\n    block(1)\n    ```\n    or\n    ```\n    block(2)\n    ```\n    \"\"\"\n    return text.split(\"```\")\n"
 	guide := "# Guide\n\n```sh\nshow b\n```\n\nThen:\n\n```py\nx = 1\n```\n"
@@ -137,7 +137,7 @@ func TestFencesWithin(t *testing.T) {
 	}
 }
 
-// Other forms, each alone.
+// Other formats, one by one.
 func TestOtherForms(t *testing.T) {
 	asJSON := func(value any) string {
 		text, err := json.MarshalIndent(value, "", " ")
@@ -208,7 +208,7 @@ func TestExecutable(t *testing.T) {
 	}
 }
 
-// What illustrates is no edit, whatever files the prose about it names.
+// An illustration is not an edit, whatever files the prose around it names.
 func TestIllustrations(t *testing.T) {
 	edit := fence("python path=heat/temp.py", tempNew)
 	for name, prose := range map[string]string{
@@ -241,7 +241,7 @@ func TestIllustrations(t *testing.T) {
 	}
 }
 
-// A part that cannot be read says which it is, and is no fault of the answer.
+// The error names the part that could not be parsed, and the answer has not failed.
 func TestUnread(t *testing.T) {
 	for name, test := range map[string]struct{ answer, reason string }{
 		"no name":           {"The sign:\n\n```python\nx = 1\n```\n", `the block after "The sign:" names no file`},

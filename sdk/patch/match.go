@@ -133,7 +133,7 @@ func (h *hunk) isAt(lines []string, at int) bool {
 }
 
 // anchor returns the index of the line after the anchors, each of which is searched for after the previous
-// one: from from on, or else from the start. It returns -1 if one is missing.
+// one, starting at index from or else at the beginning. It returns -1 if one is missing.
 func anchor(lines, anchors []string, from int) int {
 	if len(anchors) == 0 {
 		return -1
@@ -157,8 +157,8 @@ var (
 	errNowhere = errors.New("is not in the file")
 )
 
-// find returns the index at which want occurs in lines from from on: exactly, or ignoring trailing space, or
-// ignoring indentation. If it occurs more than once, find returns the first index and errSeveral.
+// find returns the index at which want occurs in lines at or after index from: exactly, or ignoring trailing space,
+// or ignoring indentation. If it occurs more than once, find returns the first index and errSeveral.
 func find(lines, want []string, from int) (int, error) {
 	if len(want) == 0 {
 		return 0, fmt.Errorf("is empty")

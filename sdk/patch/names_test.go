@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 
-// Files without an ending, and those whose names hold a dollar, are named as others are.
+// Files without an extension, and those with a dollar sign in their names, are recognized.
 func TestNamesWithoutEnding(t *testing.T) {
 	const block = "\n```\n1.4.0\n```\n"
 	for text, want := range map[string]string{

@@ -157,8 +157,8 @@ func TestModeIsKept(t *testing.T) {
 	}
 }
 
-// A block does not show whether its last line ends, and the arguments of an editing tool
-// may be written out as a block of JSON.
+// A block does not show whether its last line ends with a newline, and arguments of an editing tool can be written
+// as a block of JSON.
 func TestBlocks(t *testing.T) {
 	for _, test := range []struct{ name, answer, want string }{
 		{"no final newline", fence("text path=VERSION", "1.1\n"), "1.1"},
@@ -204,7 +204,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// FuzzApply: nothing in an answer crashes, reaches outside, or writes to the tree.
+// FuzzApply: no answer crashes Apply, reaches outside of the tree, or writes to it.
 func FuzzApply(f *testing.F) {
 	f.Add("calc/add.go\n<<<<<<< SEARCH\n\treturn a - b\n=======\n\treturn a + b\n>>>>>>> REPLACE\n")
 	f.Add("```go path=calc/add.go\npackage calc\n```")
@@ -228,7 +228,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// TestDiffsAsGitWritesThem: copies, what format-patch ends with, and the ends of lines.
+// TestDiffsAsGitWritesThem covers copies, the signature of format-patch, and line ends.
 func TestDiffsAsGitWritesThem(t *testing.T) {
 	tree := map[string]string{"a.go": "package a\n\nvar A = 1\n", "w.txt": "one\r\ntwo\r\nthree\r\n", "mixed.txt": "one\r\ntwo\nthree\n", "list.txt": "a\n- \nb\n"}
 	hunk := "@@ -1,3 +1,3 @@\n package a\n \n-var A = 1\n+var A = 2\n"
@@ -260,7 +260,7 @@ func TestPathsWithinAFolder(t *testing.T) {
 	}
 }
 
-// The block for a file is that in its language, not the last one.
+// The block for the default file is one in its language, not the last one.
 func TestBlocksOfALanguage(t *testing.T) {
 	const program = "print(1)\n"
 	for name, text := range map[string]string{
@@ -280,8 +280,7 @@ func TestBlocksOfALanguage(t *testing.T) {
 	}
 }
 
-// A hunk whose outer context differs a little from the file is applied where what is left
-// of it fits one place, and only there.
+// A hunk whose outer context differs a little from the file is applied if the rest matches at exactly one place.
 func TestContextThatIsNotThere(t *testing.T) {
 	const file = "import math\n\n\ndef add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n"
 	const twice = file + "\n\ndef add(a, b):\n    return a - b\n\n\n"
@@ -302,8 +301,8 @@ func TestContextThatIsNotThere(t *testing.T) {
 	}
 }
 
-// Paths that begin at the root of the machine, or with the tree's own folder, are meant in
-// the tree where it has the file, and has no such folder.
+// An absolute path, or one that begins with the tree's own folder, refers to the tree if the file is there and the
+// folder is not.
 func TestPathsNearTheTree(t *testing.T) {
 	for path, test := range map[string]struct{ file, want string }{
 		"/calc/ops.py": {"calc/ops.py", "calc/ops.py"}, "repo/calc/ops.py": {"calc/ops.py", "calc/ops.py"},

@@ -17,9 +17,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 
-// TestAttackPatchWork: an answer is worked on outside of any time limit of a run,
-// so that its size must bound the work. What took 4, 20 and 158 seconds is among
-// the cases; none takes five seconds of a processor now.
+// TestAttackPatchWork: parsing and applying an answer is not subject to a run's timeout, so the work must be limited.
+// The cases once took 4, 20 and 158 seconds; now none takes five seconds of processor time.
 func TestAttackPatchWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("times say nothing under the race detector")
@@ -90,7 +89,7 @@ func TestAttackPatchWork(t *testing.T) {
 	}
 }
 
-// processorTime is what the process has had so far, which others on the machine do not lengthen.
+// processorTime returns the processor time of this process, which does not depend on the machine's load.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage

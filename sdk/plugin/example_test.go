@@ -15,7 +15,7 @@ type Config struct {
 	Words int `stepfall:"words,min=1,default=5" doc:"Words that a good answer has at least."`
 }
 
-// verifierLength is a whole plugin; its main function is plugin.Main(verifierLength()).
+// verifierLength is a complete plugin; its main function is plugin.Main(verifierLength()).
 func verifierLength() plugin.Plugin {
 	newVerifier := func(_ context.Context, config Config) (sdk.Verifier, error) {
 		return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -31,8 +31,7 @@ func verifierLength() plugin.Plugin {
 	}
 }
 
-// What a plugin takes follows from its config struct; the program prints it when it
-// is started as "verifier-length docs".
+// The arguments of a plugin follow from its config struct; `verifier-length docs` prints them.
 func ExampleDocs() {
 	server, closeAll, err := plugin.NewServer(verifierLength(), slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 const closeGrace = 700 * time.Millisecond
 
 func serve(p *Plugin) int {
-	log := logTo(os.Stderr)
+	log := newHostLogger(os.Stderr)
 	if err := claimStdout(); err != nil {
 		log.Error("standard output cannot be kept clean", "error", err)
 		return exitFailure
@@ -48,7 +48,7 @@ func serve(p *Plugin) int {
 		return exitFailure
 	}
 	if fd, err := strconv.Atoi(os.Getenv(wire.LifelineEnv)); err == nil {
-		go dieWith(fd)
+		go watchLifeline(fd)
 	}
 	goplugin.Serve(serveConfig(server))
 	closed := make(chan error, 1)
@@ -92,8 +92,8 @@ func (w *wirePlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.Cli
 	return nil, errors.New("this is the plugin's side")
 }
 
-// dieWith kills the plugin and its process group when the host's end of the lifeline is closed.
-func dieWith(fd int) {
+// watchLifeline kills the plugin and its process group when the host's end of the lifeline is closed.
+func watchLifeline(fd int) {
 	f := os.NewFile(uintptr(fd), "lifeline")
 	if f == nil {
 		return
@@ -103,8 +103,8 @@ func dieWith(fd int) {
 	os.Exit(exitFailure)
 }
 
-// logTo returns a logger in the format that the host parses: one JSON object per line with hclog's keys.
-func logTo(w io.Writer) *slog.Logger {
+// newHostLogger returns a logger in the format that the host parses: one JSON object per line with hclog's keys.
+func newHostLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {

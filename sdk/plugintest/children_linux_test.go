@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// TestNothingOutlivesTheKit checks a program that starts a child in a session of its own.
+// TestNothingOutlivesTheKit checks a program that starts a child in another session.
 func TestNothingOutlivesTheKit(t *testing.T) {
 	dir := t.TempDir()
 	child, begun, program := filepath.Join(dir, "sleep"), filepath.Join(dir, "begun"), filepath.Join(dir, "program")
@@ -35,7 +35,7 @@ func TestNothingOutlivesTheKit(t *testing.T) {
 	}
 }
 
-// processesNaming returns the processes of which the command line has the text.
+// processesNaming returns the processes whose command line contains the text.
 func processesNaming(t *testing.T, text string) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

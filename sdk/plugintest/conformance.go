@@ -134,21 +134,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Log.Warn("plugin's children that leave its process group outlive it", "reason", err)
 	}
 	for _, c := range processChecks() {
-		r.do(ctx, c.name, c, wire.RoleInfo{})
+		r.runCheck(ctx, c.name, c, wire.RoleInfo{})
 		if r.info == nil && c.name == "info" {
 			return r.report, nil // all other checks need it
 		}
 	}
 	for _, role := range r.info.Roles {
 		for _, c := range roleChecks(role.Role) {
-			r.do(ctx, string(role.Role)+"/"+c.name, c, role)
+			r.runCheck(ctx, string(role.Role)+"/"+c.name, c, role)
 		}
 	}
 	return r.report, ctx.Err()
 }
 
-// do runs one check with a timeout, and turns a panic into a failure.
-func (r *run) do(ctx context.Context, name string, c check, role wire.RoleInfo) {
+// runCheck runs one check with a timeout, and turns a panic into a failure.
+func (r *run) runCheck(ctx context.Context, name string, c check, role wire.RoleInfo) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -162,7 +162,7 @@ func (r *run) do(ctx context.Context, name string, c check, role wire.RoleInfo) 
 				err = fmt.Errorf("the check panicked: %v\n%s", v, debug.Stack())
 			}
 		}()
-		return r.try(ctx, c, role)
+		return r.startAndRun(ctx, c, role)
 	}()
 	result := Result{Name: name, Status: Passed, Duration: time.Since(begun)}
 	var skip *errSkip
@@ -206,7 +206,7 @@ func (r *run) spec() process.Spec {
 	}
 }
 
-func (r *run) try(ctx context.Context, c check, role wire.RoleInfo) (err error) {
+func (r *run) startAndRun(ctx context.Context, c check, role wire.RoleInfo) (err error) {
 	t := &trial{run: r, role: role}
 	if c.needs == startNothing {
 		return c.run(ctx, t)

@@ -78,7 +78,7 @@ func serveForeign(fault string) {
 	_ = g.Serve(listener)
 }
 
-// What authors in other languages get wrong first is found by the kit, which says so.
+// The kit finds the most common mistakes of authors in other languages and explains them.
 func TestFaultsOfForeignPlugins(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

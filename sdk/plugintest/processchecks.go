@@ -163,7 +163,7 @@ func checkMutualTLS(ctx context.Context, t *trial) error {
 		{"a client certificate", trusting(none)},
 		{"the host's client certificate, by one of somebody else", trusting(theirs)},
 	} {
-		if err := t.intrude(ctx, intruder.credentials); err == nil {
+		if err := t.connectAs(ctx, intruder.credentials); err == nil {
 			return fmt.Errorf("it answers a connection without %s", intruder.what)
 		}
 	}
@@ -176,8 +176,8 @@ func trusting(c *tls.Config) credentials.TransportCredentials {
 	return credentials.NewTLS(c)
 }
 
-// intrude returns nil if the plugin answers a connection with these credentials.
-func (t *trial) intrude(ctx context.Context, c credentials.TransportCredentials) error {
+// connectAs returns nil if the plugin answers a connection with these credentials.
+func (t *trial) connectAs(ctx context.Context, c credentials.TransportCredentials) error {
 	target := "passthrough:///" + t.p.Addr().String()
 	if t.p.Addr().Network() == "unix" {
 		target = "unix://" + t.p.Addr().String()

@@ -7,8 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// A test binary that is started as a plugin and runs its tests must not start
-// itself again.
+// A test binary that is started as a plugin and runs its tests must not start itself endlessly.
 func TestTheKitDoesNotRunInsideAProgramUnderTest(t *testing.T) {
 	t.Setenv("STEPFALL_PLUGIN_UNDER_TEST", "1")
 	_, err := plugintest.Run(t.Context(), plugintest.Options{Path: "/bin/true"})

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// A program that speaks nonsense fails, and the report says why.
+// A program that does not speak the protocol fails, and the report says why.
 func TestAProgramThatIsNoPlugin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nonsense")
 	if err := os.WriteFile(path, []byte("#!/bin/sh\necho nonsense\necho why >&2\n"), 0o755); err != nil {
@@ -75,7 +75,7 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// An outcome that there is not is an error of the call that names its number.
+// An unknown outcome is an error of the call, which names its number.
 func TestVerifierWithAnUnknownOutcome(t *testing.T) {
 	for _, outcome := range []sdk.Outcome{-1, 3, 99} {
 		p := plugin.Plugin{Name: "verifier-odd", Version: "1.0.0", Roles: []plugin.Role{

@@ -43,7 +43,7 @@ func checkUnconfigured(ctx context.Context, t *trial) error {
 	return wantStatus(t.ask(ctx, plainSample(0)), codes.FailedPrecondition, "called before it is configured")
 }
 
-func (t *trial) refuses(ctx context.Context, config map[string]any, path ...string) error {
+func (t *trial) checkRefused(ctx context.Context, config map[string]any, path ...string) error {
 	p, err := process.Start(ctx, t.spec())
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func checkRefusal(none string, fault func(*schema.Field) (value any, ok bool)) f
 			if config[f.Name] = value; value == nil {
 				delete(config, f.Name)
 			}
-			if err := t.refuses(ctx, config, f.Name); err != nil {
+			if err := t.checkRefused(ctx, config, f.Name); err != nil {
 				return err
 			}
 		}
@@ -138,7 +138,7 @@ func checkAnswers(ctx context.Context, t *trial) error {
 
 // checkOddInput: unusual queries can fail, but break neither the protocol nor the process.
 func checkOddInput(ctx context.Context, t *trial) error {
-	for _, s := range oddities() {
+	for _, s := range oddSamples() {
 		err := t.ask(ctx, s)
 		if isDefect(err) {
 			return fmt.Errorf("%s: %w", s.what, err)

@@ -57,8 +57,8 @@ func plainSamples(n int) []sample {
 	return out
 }
 
-// oddities returns unusual inputs that plugins must handle.
-func oddities() []sample {
+// oddSamples returns unusual inputs that plugins must handle.
+func oddSamples() []sample {
 	empty := sample{what: "an empty query", query: &sdk.Query{}, models: []string{"m"}, answer: &sdk.Answer{}}
 	none := plainSample(0)
 	none.what, none.models = "no models", nil

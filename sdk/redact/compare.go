@@ -19,8 +19,8 @@ const (
 	leastRun, leastShare = 2 * anchorLength, 0.55
 )
 
-// folded maps letters to lower case, digits to themselves, and any other byte to 0.
-var folded = func() (table [256]byte) {
+// foldTable maps letters to lower case, digits to themselves, and any other byte to 0.
+var foldTable = func() (table [256]byte) {
 	for i := range table {
 		if c := lower(byte(i)); 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
 			table[i] = c
@@ -31,8 +31,8 @@ var folded = func() (table [256]byte) {
 
 func fold(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x80 && folded[r] != 0 {
-			return rune(folded[r])
+		if r < 0x80 && foldTable[r] != 0 {
+			return rune(foldTable[r])
 		}
 		return -1
 	}, s)
@@ -115,7 +115,7 @@ func (n *needles) addNeedle(text string) {
 func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 	var key uint64
 	for i, end := 0, 0; i < len(s); i++ {
-		c := folded[s[i]]
+		c := foldTable[s[i]]
 		if c == 0 {
 			continue
 		}
@@ -159,7 +159,7 @@ func (a *anchor) extend(s string, i int, isInJSON bool) (part span, length int, 
 func (a *anchor) follow(s string, i, k, step int, isInJSON bool) (match, left, end int) {
 	match, left = i, k+step
 	for end = i + step; uint(end) < uint(len(s)) && uint(left) < uint(len(a.needle)); end += step {
-		if c := folded[s[end]]; c == a.needle[left] {
+		if c := foldTable[s[end]]; c == a.needle[left] {
 			match = end
 			left += step
 		} else if c != 0 || isInJSON && s[end] == '"' {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// between puts a text between groups of so many bytes.
+// between inserts a separator after every group of that many bytes.
 func between(s string, n int, gap string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i += n {
@@ -21,8 +21,8 @@ func between(s string, n int, gap string) string {
 	return strings.TrimPrefix(b.String(), gap)
 }
 
-// A secret is found whatever lies between its letters, in whichever usual encoding and without
-// an end, in whole texts and in streams; what is around it stays.
+// A secret is found with any separators, in each common encoding and with a missing end, in whole texts and in
+// streams; the surrounding text is kept.
 func TestSpellingsOfASecret(t *testing.T) {
 	const secret = "sk-Ab3dEf6hIj9lMn2pQr5t_X8z/Y1+w"
 	in := "Bearer " + secret + " of the gateway"
@@ -71,7 +71,7 @@ func TestSpellingsOfASecret(t *testing.T) {
 	}
 }
 
-// In JSON a secret is masked within a string, so that what stays is JSON.
+// In JSON a secret is masked within its string, so that the result is valid JSON.
 func TestSecretsWithinStringsOfJSON(t *testing.T) {
 	const secret = "tk-Ab3dEf6hIj9lMn2pQr5tX8zY1w"
 	for _, isEvent := range []bool{false, true} {
@@ -88,7 +88,7 @@ func TestSecretsWithinStringsOfJSON(t *testing.T) {
 	}
 }
 
-// No ordinary text is masked, not even for secrets that are words.
+// Ordinary text is not masked, not even if secrets are words.
 func TestOrdinaryTextStays(t *testing.T) {
 	r := New("sk-Ab3dEf6hIj9lMn2pQr5t_X8z", "AKIAIOSFODNN7EXAMPLE", "550e8400-e29b-41d4-a716-446655440000", "correct-horse-battery-staple", "0123456789abcdef0123456789abcdef",
 		"AAAAAAAAAAAAAAAAAAAAAAAA", "the-key-of-the-gateway", "my-very-secret-token-for-testing")

@@ -23,8 +23,8 @@ type span struct{ from, to int }
 type view struct {
 	text   string
 	source *view // nil for the text itself
-	// units has the source range of each byte. If it is nil, the bytes were packed from digits of bits bits
-	// each, and at has the digits' indexes in the source.
+	// units has the source range of each byte. If it is nil, the bytes were packed from digits, each with
+	// that many bits, and at has the digits' indexes in the source.
 	units []unit
 	at    []int32
 	bits  int

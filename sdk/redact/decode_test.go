@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is decoded of a text that is all escapes within escapes grows with its length.
+// The work of decoding nested escapes is linear in the length of the text.
 func TestTheWorkIsLinear(t *testing.T) {
 	r := New("sk-proj-R3dact/Me+Please_2026", `p@ss "word" planted/2026`)
 	for name, part := range map[string]string{"percent": "25", "mixed": "%25&#x26;", "base64": "JTI1JTI1", "backslashes": `\\`, "entities": "#38;", "hex": "2525", "zeros": "&#000", "prefixes": "sk-proj-R3dact/", "prose": "a word, "} {
@@ -20,7 +20,7 @@ func TestTheWorkIsLinear(t *testing.T) {
 	}
 }
 
-// A text in which nothing may be encoded has no view but itself, so that it need not be walked.
+// A text without anything encoded has no view except itself, so it need not be walked.
 func TestPlainTextsHaveOneView(t *testing.T) {
 	r := New("sk-proj-R3dact/Me+Please_2026", "short", "R3dact99")
 	random := rand.New(rand.NewPCG(1, 2))

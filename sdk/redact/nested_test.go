@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A secret in escapes of several levels, all its characters or some, gets through no stream,
-// wherever the pieces are cut; the words around it do.
+// A secret with some or all characters in nested escapes passes through no stream, wherever the pieces are split; the
+// surrounding words do.
 func TestNestedEscapesInPieces(t *testing.T) {
 	const secret, before, after = "sk-Ab3dEf6hIj9lMn2pQr5t", "the key is ", " and 100% of more text follows"
 	formats := []string{"%%%02X", `\u%04x`, `\x%02x`, "&#%d;", "&#x%x;", "=%02X"}
@@ -44,7 +44,7 @@ func TestNestedEscapesInPieces(t *testing.T) {
 	}
 }
 
-// Of a secret in encodings within one another no more is let through in pieces than in whole.
+// A stream lets no more of a secret in nested encodings pass than a whole text does.
 func TestNestedEncodingsInPieces(t *testing.T) {
 	const secret = "sk-proj-4fT9xQ2mLb7RwZk1VhN8sYdC3uJe6GaPo5Ii0Xr"
 	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
@@ -81,7 +81,7 @@ func TestNestedEncodingsInPieces(t *testing.T) {
 	}
 }
 
-// A stream that ends within a secret shows less than a third of it.
+// A stream that ends within a secret reveals less than a third of it.
 func TestStreamsThatEndWithinASecret(t *testing.T) {
 	const key = "sk-proj-Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LzXcVbNm9"
 	r := New(key)
@@ -98,7 +98,7 @@ func TestStreamsThatEndWithinASecret(t *testing.T) {
 	}
 }
 
-// A sign that may begin an escape hides no secret that is encoded after it, in pieces of any length.
+// A character that could begin an escape does not hide an encoded secret after it, in pieces of any length.
 func TestEncodedAfterASign(t *testing.T) {
 	const key = "sk-proj-Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LzXcVbNm9"
 	r := New(key)

@@ -236,7 +236,7 @@ func openEscapes(s string) int {
 	return at
 }
 
-// endsWithin returns the length of the longest proper prefix of secret that ends text, of at least least bytes.
+// endsWithin returns the length of the longest proper prefix of secret that ends text, with at least that many bytes.
 func endsWithin(text, secret string, least int) int {
 	for n := min(len(secret)-1, len(text)); n >= max(least, 1); n-- {
 		if strings.HasSuffix(text, secret[:n]) {

@@ -40,7 +40,7 @@ func TestNoFormOfASecretIsLeft(t *testing.T) {
 	}
 }
 
-// TestAttackSpellings: however a server spells a key that it sends back, it is not there.
+// TestAttackSpellings: a key in a server's response is redacted in every spelling.
 func TestAttackSpellings(t *testing.T) {
 	for _, secret := range []string{planted, "sk/live+planted=2026&x", `pl"an\ted<2026>`} {
 		r := redact.New(secret)
@@ -73,8 +73,8 @@ func TestAttackSpellings(t *testing.T) {
 	}
 }
 
-// spell writes a text in escapes that r draws for each byte, each byte of which it may write so
-// again, fewer than depth times, and the whole in base64 or hexadecimal now and then.
+// spell writes each byte of a text in a random escape, whose bytes may be escaped again up to depth times, and
+// sometimes the whole text in base64 or hexadecimal.
 func spell(r *rand.Rand, text string, depth int) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -108,8 +108,7 @@ func spell(r *rand.Rand, text string, depth int) string {
 	return b.String()
 }
 
-// FuzzSpellings: no writing of a key that decoders undo gets through, in one piece or many, and
-// what stands beside it does.
+// FuzzSpellings: no encoding of a key that decoders undo passes, in one piece or several, and the text beside it does.
 func FuzzSpellings(f *testing.F) {
 	for seed := range uint64(400) {
 		f.Add(seed, "sk-proj-R3dact/Me+Please_2026", "> ", " !")
@@ -191,8 +190,7 @@ func TestShapesAreHiddenWithoutBeingKnown(t *testing.T) {
 	}
 }
 
-// BenchmarkText is of texts that are long, without a secret and with nothing but the
-// beginnings of such.
+// BenchmarkText measures long texts without a secret, some with many beginnings of one.
 func BenchmarkText(b *testing.B) {
 	var r *redact.Redactor
 	for name, text := range map[string]string{"prose": "The quick brown fox asks https://example.com/a?b=c for a token. ", "traps": `token token: sk- eyJ pwd:"` + "bearer -----begin "} {
@@ -206,7 +204,7 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// A text that is cut anywhere within a secret shows no part of it.
+// A text that is cut within a secret reveals no part of it.
 func TestCut(t *testing.T) {
 	r := redact.New(planted)
 	for n := range len(planted) + 1 {
@@ -217,7 +215,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Bytes that are no text are not passed on: exporters of spans and databases refuse them.
+// Invalid UTF-8 is not passed on: exporters of spans and databases reject it.
 func TestTextIsUTF8(t *testing.T) {
 	for _, r := range []*redact.Redactor{nil, redact.New("hunter2hunter2")} {
 		if got := r.Text("caf\u00e9 \xff\xfe, hunter\xff and sk-abcdefghijklmnop"); got != "caf\u00e9 \ufffd, hunter\ufffd and "+redact.Mark {

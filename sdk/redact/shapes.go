@@ -8,9 +8,9 @@ import (
 // shape is the form of one kind of credential. Searching a long text with a regular expression takes
 // seconds, so an expression is tried only where its fixed beginning occurs.
 type shape struct {
-	begin string // lower case
-	word  bool   // it begins at the start of a word
-	soon  string // one of these bytes must occur within the next few; empty means any
+	begin      string // lower case
+	word       bool   // it begins at the start of a word
+	earlyBytes string // one of these bytes must occur within the next few; empty means any
 	// form matches from the beginning on. If it has a group, only the group is the secret.
 	form *regexp.Regexp
 }
@@ -92,12 +92,12 @@ func (p *shape) begins(s string) bool {
 	return true
 }
 
-// few is the number of bytes around a shape that are examined.
-const few = 64
+// shapeWindow is the number of bytes around a shape that are examined.
+const shapeWindow = 64
 
 // isErrorText reports whether s[from:to] belongs to an error message about a key.
 func isErrorText(s string, from, to int) bool {
-	return errorCode.MatchString(s[max(0, from-few):from]) && sentence.MatchString(s[from:to]) && strings.HasPrefix(s[to:], " ")
+	return errorCode.MatchString(s[max(0, from-shapeWindow):from]) && sentence.MatchString(s[from:to]) && strings.HasPrefix(s[to:], " ")
 }
 
 func isWithinWord(s string, i int) bool { return i > 0 && s[i-1] != '_' && isWordByte(s[i-1]) }
@@ -107,7 +107,7 @@ func (p *shape) at(s string, i int) (from, to int) {
 	if !p.begins(s[i:]) || p.word && isWithinWord(s, i) {
 		return i, i
 	}
-	if p.soon != "" && !strings.ContainsAny(s[i:min(len(s), i+few)], p.soon) {
+	if p.earlyBytes != "" && !strings.ContainsAny(s[i:min(len(s), i+shapeWindow)], p.earlyBytes) {
 		return i, i
 	}
 	m := p.form.FindStringSubmatchIndex(s[i:])

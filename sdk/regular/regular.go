@@ -35,7 +35,7 @@ func Open(open opener, name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// Read returns the content of a regular file of at most most bytes. For a larger file the error is
+// Read returns the content of a regular file, which must not exceed most bytes. For a larger file the error is
 // [fs.ErrInvalid], also if the file grows while it is read.
 func Read(open opener, name string, most int64) ([]byte, error) {
 	file, _, err := Open(open, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// Nobody writes to the pipe: who waited for it would wait for ever.
+// Nobody writes to the pipe, so a blocking open would never return.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

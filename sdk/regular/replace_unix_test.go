@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// TestReplace: a file is the new one with its mode, or what it was, and nothing is left beside it.
+// TestReplace: the file is either the new one with its mode or unchanged, and no temporary file is left.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	file, folder := filepath.Join(dir, "file"), filepath.Join(dir, "folder")

@@ -1,16 +1,16 @@
-// Package replay takes the steps that a strategy would have taken on recorded outcomes.
-// The outcome of a model is seen once the model has run, and no sooner.
+// Package replay replays strategies on recorded outcomes. A strategy sees the outcome of
+// a model only once it has run that model.
 //
 //	w := replay.NewWalker(source.Start(q), table.Quality[q], table.CostUSD[q])
 //	step := w.Walk(strategy, coin, nil)
 //
-// A fit, an evaluation and a measurement of drift are observers of the same walk.
+// Fits, evaluations and drift measurements all observe the same walk.
 package replay
 
 import "github.com/stepfall/stepfall/sdk/cascade"
 
-// MaxModels bounds the models of a table, so that sets of them, and of looks at their
-// answers, can be told apart.
+// MaxModels bounds the models of a table, so that sets of models and of looks at their
+// answers have different keys.
 const MaxModels = 128
 
 // A Source starts the estimation of queries. It must be safe for concurrent use.
@@ -20,62 +20,62 @@ type Source interface {
 	Start(query int) Cursor
 }
 
-// A Cursor says what is believed about one query. It is used by one goroutine.
+// A Cursor computes the beliefs about one query. It is used by one goroutine.
 type Cursor interface {
-	// Believe fills in the beliefs and the predicted costs of all models, given
-	// what has run and was looked at, in order; see [cascade.Decision.Mark]. It may
+	// Believe fills in the beliefs and the predicted costs of all models, given the
+	// models run and the looks bought, in order; see [cascade.Decision.Mark]. It may
 	// read the outcomes of those and of no others. Beliefs must not depend on the
 	// order within the set.
 	Believe(seen []int, beliefs []cascade.Belief, costs []float64)
 }
 
-// A Pricer is a cursor that offers looks at answers and knows what they cost.
+// A Pricer is a cursor that offers looks at answers and has their prices.
 type Pricer interface{ LookUSD(look int) float64 }
 
-// A Seller is a cursor whose verdicts may be looks that are paid for one by one. Until Sell is called
-// every answer that was seen is seen with its verdict.
+// A Seller is a cursor that can offer verdicts as looks, which are paid for one by one. Until Sell is
+// called, every answer comes with its verdict.
 type Seller interface{ Sell() }
 
-// A VerdictSeller is a cursor that can show an answer before the verdict on it, at a price, whether or
-// not its strategies are offered the verdict as a look.
+// A VerdictSeller is a cursor that can reveal an answer before its verdict and sell the verdict
+// separately, whether or not its strategies are offered the verdict as a look.
 type VerdictSeller interface {
-	// SellVerdicts has verdicts that have a price seen apart from the answers, each as the first look
-	// at its answer. It reports whether any has one.
+	// SellVerdicts separates verdicts with a price from their answers: each becomes the first look at
+	// its answer. It reports whether there are any.
 	SellVerdicts() bool
-	// VerdictUSD returns what the verdict on the answer of a model costs that has run, and whether it
-	// is seen apart from the answer.
+	// VerdictUSD returns the cost of the verdict on the answer of a model that has run, and whether
+	// the verdict is separate from the answer.
 	VerdictUSD(model int) (usd float64, isApart bool)
 }
 
-// A Turn is one decision of a walk. Its slices are used again after the observer returns.
+// A Turn is one decision of a walk. Its slices are reused after the observer returns.
 type Turn struct {
 	State    cascade.State
 	Decision cascade.Decision
 }
 
-// A Step is what a strategy did on one query. Seen is used again by the next walk.
+// A Step is the result of a strategy on one query. Seen is reused by the next walk.
 type Step struct {
-	// Seen are the models that were run and the looks that were bought, in order and
-	// called as by [cascade.Decision.Mark]; Models is the number of the former.
+	// Seen lists the models run and the looks bought, in order, encoded by
+	// [cascade.Decision.Mark]; Models is the number of the former.
 	Seen   []int
 	Models int
 	// Answer is the model whose answer is returned, or [cascade.None].
 	Answer int
-	// Quality is the recorded quality of the answer, and Estimate what was believed of it.
+	// Quality is the recorded quality of the answer, and Estimate its estimate.
 	Quality, Estimate float64
 	CostUSD           float64
 }
 
-// A Walker takes steps on one query and remembers what was believed after each set of
-// models: the strategies of a sweep meet the same sets again and again. It is used by
-// one goroutine.
+// A Walker replays steps on one query. It caches the beliefs after each set of models,
+// since the strategies of a sweep reach the same sets many times. It is used by one
+// goroutine.
 type Walker struct {
 	cursor        Cursor
 	quality, cost []float64
 	known         map[set]belief
 	seen, ran     []int
-	verdicts      VerdictSeller    // nil where all are bought
-	rejected      []cascade.Belief // what is believed if an answer is rejected
+	verdicts      VerdictSeller    // nil if all verdicts are bought
+	rejected      []cascade.Belief // buffer for the beliefs if an answer is rejected
 }
 
 type belief struct {
@@ -86,8 +86,8 @@ type belief struct {
 // set is a set of models and of looks at their answers.
 type set [4]uint64
 
-// NewWalker returns a walker over one query, given what each model's answer was worth
-// and cost.
+// NewWalker returns a walker over one query, given the quality and cost of each model's
+// answer.
 func NewWalker(c Cursor, quality, costUSD []float64) *Walker {
 	if s, ok := c.(Seller); ok {
 		s.Sell()
@@ -95,16 +95,16 @@ func NewWalker(c Cursor, quality, costUSD []float64) *Walker {
 	return &Walker{cursor: c, quality: quality, cost: costUSD, known: map[set]belief{}}
 }
 
-// BuyUsedVerdicts has strategies to which no verdict is offered as a look pay for those that may decide
-// whether they go on, and see no others: a verdict is bought if another model would run after a
-// rejection. Without it they pay for the verdict on every answer, as steps do in use.
+// BuyUsedVerdicts makes strategies that are not offered verdicts as looks pay only for the verdicts that
+// can decide whether they continue, and see no others: a verdict is bought if another model would run
+// after a rejection. Without it they pay for the verdict on every answer, as the step engine does.
 func (w *Walker) BuyUsedVerdicts() {
 	if v, ok := w.cursor.(VerdictSeller); ok && v.SellVerdicts() {
 		w.verdicts = v
 	}
 }
 
-// Walk takes one step. The observer, when not nil, is called with each decision.
+// Walk replays one step. The observer, when not nil, is called with each decision.
 func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Step {
 	w.seen, w.ran = w.seen[:0], w.ran[:0]
 	var key set
@@ -145,8 +145,8 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 	}
 }
 
-// buyUsed buys the verdict on the answer of the model that ran last if it may decide whether the
-// strategy goes on, and returns what it cost.
+// buyUsed buys the verdict on the answer of the model that ran last if it can decide whether the
+// strategy continues, and returns its cost.
 func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, key *set) float64 {
 	usd, isApart := w.verdicts.VerdictUSD(d.Run)
 	known := w.beliefAt(*key)
@@ -156,7 +156,7 @@ func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, k
 	case !isApart:
 		answer.Mean = 0
 	case !answer.Bernoulli:
-		return 0 // nobody will judge it
+		return 0 // nothing judges it
 	default:
 		_, _, answer.Mean = answer.Judge.Look(answer.Mean)
 	}
@@ -170,7 +170,7 @@ func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, k
 	return usd
 }
 
-// add adds the result of a decision to what was seen.
+// add adds a decision to the models and looks seen.
 func (w *Walker) add(d cascade.Decision, key *set) (mark int) {
 	mark = d.Mark(w.seen, len(w.quality))
 	w.seen = append(w.seen, mark)

@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// clocked is a ledger whose time the test sets.
+// clocked is a ledger whose clock the test controls.
 type clocked struct {
 	*step.Memory
 	t   *testing.T
@@ -40,7 +40,7 @@ func (c *clocked) spend(q *sdk.Query, usd float64) bool {
 	return true
 }
 
-// crowd has enough newcomers come that what is over is forgotten.
+// crowd creates enough new accounts to trigger a sweep.
 func (c *clocked) crowd(kind func(i int) *sdk.Query) {
 	c.t.Helper()
 	for i := range 2100 {
@@ -50,8 +50,8 @@ func (c *clocked) crowd(kind func(i int) *sdk.Query) {
 	}
 }
 
-// A tenant's account holds to the end of its period, however many others come, and is
-// empty in the next.
+// A tenant's account is kept until its period ends, however many accounts are created, and
+// starts empty in the next period.
 func TestATenantsAccountHoldsThroughItsPeriod(t *testing.T) {
 	crowd := 0
 	newcomers := func(int) *sdk.Query { crowd++; return &sdk.Query{Tenant: fmt.Sprint("other ", crowd)} }
@@ -76,7 +76,7 @@ func TestATenantsAccountHoldsThroughItsPeriod(t *testing.T) {
 	}
 }
 
-// Without a period a tenant's account is never forgotten.
+// Without a period a tenant's account is never dropped.
 func TestATenantsAccountWithoutAPeriodHoldsForEver(t *testing.T) {
 	crowd := 0
 	ledger := newClocked(t, step.Caps{TenantUSD: 1})
@@ -89,8 +89,8 @@ func TestATenantsAccountWithoutAPeriodHoldsForEver(t *testing.T) {
 	}
 }
 
-// A run's account is forgotten once it was idle for longer than it may be and others
-// come, but not while something is reserved on it.
+// A sweep drops a run's account that has been idle for longer than RunIdle, unless
+// something is reserved on it.
 func TestARunsAccountIsForgottenWhenIdle(t *testing.T) {
 	for _, c := range []struct {
 		limit, idle time.Duration
@@ -123,8 +123,8 @@ func TestARunsAccountIsForgottenWhenIdle(t *testing.T) {
 	}
 }
 
-// Caps of 0 are none, a tenant's own takes the place of the others', and where one
-// account refuses nothing is taken from the other.
+// A cap of 0 is no cap, a tenant's own cap replaces TenantUSD, and if one account refuses
+// a reservation, nothing is reserved on the other.
 func TestWhichCapsHold(t *testing.T) {
 	ledger := newClocked(t, step.Caps{TenantUSD: 1, Tenants: map[string]float64{"rich": 5, "free": 0}})
 	for _, c := range []struct {
@@ -163,8 +163,7 @@ func TestWhichCapsHold(t *testing.T) {
 	}
 }
 
-// A reservation that is no number, or negative, takes nothing and gives nothing back;
-// one beyond all money is refused.
+// A reservation of NaN or a negative amount changes nothing; a huge one is refused.
 func TestAbsurdReservations(t *testing.T) {
 	ledger := newClocked(t, step.Caps{RunUSD: 1})
 	q := &sdk.Query{Run: "r"}
@@ -183,7 +182,7 @@ func TestAbsurdReservations(t *testing.T) {
 	}
 }
 
-// A tenant's account is named after the period of the Unix epoch that it belongs to.
+// A tenant's account is named after its period, counted from the Unix epoch.
 func TestAccountsByPeriod(t *testing.T) {
 	caps := step.Caps{TenantUSD: 2, TenantPeriod: time.Minute, Tenants: map[string]float64{"rich": 9}}
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// sluggish is an estimator that answers when its deadline has passed.
+// sluggish is an estimator that answers after its deadline.
 type sluggish struct {
 	asked int
 	quick bool
@@ -30,8 +30,8 @@ func (s *sluggish) EstimateQuality(ctx context.Context, r *sdk.QualityRequest) (
 	return resp, nil
 }
 
-// A verifier that max_usd keeps from a verdict ten times in a row is left alone for a while, and asked
-// again after it; one that says nothing for another reason is not.
+// A verifier whose verdict max_usd ended ten times in a row is paused for a while; one that is
+// inconclusive for another reason is not.
 func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
 	for what, c := range map[string]struct {
 		refused, failing bool
@@ -84,8 +84,8 @@ func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
 	}
 }
 
-// A slow estimator does not cost its timeout in every step: after three missed deadlines
-// it is left alone, asked again after a while, and forgiven when it answers.
+// A slow estimator does not cost its timeout in every step: after three missed deadlines it
+// is paused, then tried again, and a success resets the count.
 func TestSlowEstimatorsAreLeftAlone(t *testing.T) {
 	now, slow := time.Unix(0, 0), &sluggish{}
 	c := step.Config{

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Who may be cut off, and what becomes of it, whatever the caller is.
+// Which calls may be cut off, and which answer the step then returns.
 func TestCutOff(t *testing.T) {
 	rejected := &sdk.Verdict{Verifier: "check:any", Evidence: "of no use"}
 	for name, tt := range map[string]struct {

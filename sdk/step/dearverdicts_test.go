@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// notes joins what the decisions of a step say.
+// notes joins the notes of a step's decisions.
 func notes(t *sdk.Trace) string {
 	var list []string
 	for i := range t.Decisions {
@@ -18,8 +18,8 @@ func notes(t *sdk.Trace) string {
 	return strings.Join(list, "; ")
 }
 
-// A verdict that costs more than was reserved for it may exceed a cap once: so much is reserved from
-// then on, also where max_usd is less.
+// A verdict that costs more than was reserved for it can exceed a cap only once: from then on its cost
+// is reserved, even if max_usd is less.
 func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: "x", CostUSD: 0.005}, nil
@@ -67,8 +67,8 @@ func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 	}
 }
 
-// One verdict that is dearer than a cap leaves the verifier out of the next steps, not of all: what is reserved falls
-// again, but never to where a verdict of the usual price would exceed the cap.
+// A single verdict that costs more than a cap excludes the verifier from the next steps, but not forever: the
+// reserved amount falls again, but not below the usual price of a verdict.
 func TestOneDearVerdictIsForgotten(t *testing.T) {
 	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: "x", CostUSD: 0.001}, nil

@@ -147,7 +147,6 @@ func (r *run) hasRun(i int) bool {
 	return slices.Contains(r.state.Ran, i)
 }
 
-// isOpen reports whether candidate i can still be run.
 func (r *run) isOpen(i int) bool { return !r.state.Infeasible[i] && !r.hasRun(i) }
 
 func (r *run) hasOpen() bool {
@@ -157,7 +156,6 @@ func (r *run) hasOpen() bool {
 	return r.hasOtherOpen(-1)
 }
 
-// hasOtherOpen reports whether a candidate other than i can still be run.
 func (r *run) hasOtherOpen(i int) bool {
 	for k := range r.e.models {
 		if k != i && r.isOpen(k) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// An upstream that bills the longest answer that it was asked for, and reports whatever it
-// likes, never comes to more than a cap.
+// An upstream that always bills the longest answer, and reports any usage, never exceeds a
+// cap.
 func TestNoBillPassesACap(t *testing.T) {
 	const usdCap = 0.25
 	model := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 100, CachedInput: 0.1, CacheWrite: 1.25}, ContextTokens: 8000, MaxOutputTokens: 1000}
@@ -71,7 +71,7 @@ func TestNoBillPassesACap(t *testing.T) {
 	}
 }
 
-// largest notes the greatest reservation, and grants all.
+// largest is a ledger that grants every reservation and records the largest.
 type largest struct{ usd float64 }
 
 func (l *largest) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
@@ -81,8 +81,8 @@ func (l *largest) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Re
 
 func (l *largest) Settle(context.Context, float64) error { return nil }
 
-// What is reserved for a call is what is believed of it at most, to the token: usage at the
-// edge is booked as it is, and more costs the reservation.
+// Reported usage is accepted exactly up to the reserved worst case, to the token: usage at
+// the limit is booked as reported, and beyond it the call costs the reservation.
 func TestWhatIsBelievedIsReserved(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 2, CachedInput: 2, CacheWrite: 2}, ContextTokens: 100_000, MaxOutputTokens: 10, Capabilities: sdk.Capabilities{Tools: true}}
 	tools := query()
@@ -131,7 +131,7 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 	}
 }
 
-// Usage that a request can cause is believed, and what nobody capped is not reserved.
+// Usage that a request can cause is accepted, and nothing is reserved without a cap.
 func TestHonestUsageIsBelieved(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000, Capabilities: sdk.Capabilities{Tools: true, Images: true}}
 	tools, image := query(), query()
@@ -193,9 +193,9 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 	}
 }
 
-// An upstream that understates what it has read and written costs the reservation under a cap:
-// who does not count what can be seen need not have counted the rest. Its tokens are those of an
-// answer without usage; what it reports itself is not made less.
+// Under a cap, a call whose upstream understates its usage costs the reservation: if visible
+// tokens are not counted, hidden ones may not be either. Its tokens are estimated as for an
+// answer without usage, but never below what is reported.
 func TestUnderstatedUsage(t *testing.T) {
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and nobody knows why it does. ", 100) // 1,700 tokens
 	chinese := strings.Repeat("人工智能是计算机科学的一个分支,它企图了解智能的实质。", 40)                                                // 700 to 1,000
@@ -252,8 +252,7 @@ func TestUnderstatedUsage(t *testing.T) {
 	}
 }
 
-// What a caller names as the bill of a call is an amount of money or nothing, and what a failed
-// call cannot have used is not counted.
+// An implausible cost from a caller is ignored, and so is impossible usage of a failed call.
 func TestBillsOfCallers(t *testing.T) {
 	models := candidates()[:1]
 	honest := sdk.Usage{InputTokens: 100, OutputTokens: 100}
@@ -310,7 +309,7 @@ func TestTheLimitFitsTheContext(t *testing.T) {
 	}
 }
 
-// A judge whose price nobody stated reserves what its dearest verdict has cost.
+// A judge without a stated price reserves the highest cost of its verdicts so far.
 func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
 	const usdCap, verdict = 1.0, 0.3
 	judged := 0
@@ -336,7 +335,7 @@ func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
 	}
 }
 
-// Fees that are not for tokens, and what long prompts cost more, stay under a cap.
+// Fees other than for tokens, and the surcharge for long prompts, stay under a cap.
 func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 	const usdCap = 1.0
 	model := sdk.Model{Name: "m", MaxOutputTokens: 1000, Price: sdk.Price{
@@ -383,8 +382,7 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 	}
 }
 
-// Where a server says that it searched, of a request that cannot cause a search, its tokens are believed
-// all the same.
+// If a server reports searches for a request that cannot cause any, its reported tokens are still accepted.
 func TestDoubtfulSearchesCostNoTokens(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, MaxOutputTokens: 5000}
 	e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1)})

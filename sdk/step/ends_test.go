@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// At a deadline the best answer so far is returned, the first of equals; before any
-// answer the error is the deadline's.
+// At a deadline the step returns the best answer so far, the first of equals, or the
+// deadline's error if there is none.
 func TestDeadlineTakesTheBestAnswer(t *testing.T) {
 	// Each call takes ten seconds: the third is cut off.
 	for _, c := range []struct {
@@ -52,8 +52,8 @@ func TestDeadlineTakesTheBestAnswer(t *testing.T) {
 	}
 }
 
-// Of answers worth the same, the one that passed more checks is returned; a cascade
-// that answers with its last model does so also when nothing is left to run.
+// Of answers with equal estimates, the one that passed more checks is returned. A cascade
+// that returns its last answer does so even if no model is left to run.
 func TestWhichOfTheRejectedIsReturned(t *testing.T) {
 	scores := map[string]float64{"small": 0.2, "middle": 0.6, "large": 0.4}
 	failing := step.Verifier{Name: "tests", Verifier: sdk.VerifierFunc(func(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -84,8 +84,8 @@ func TestWhichOfTheRejectedIsReturned(t *testing.T) {
 	}
 }
 
-// The error of a step says what was in the way: of a strategy that wants nothing that
-// no model can be asked, of calls that failed their errors and nothing else.
+// The error of a step names the cause: no feasible model if the strategy runs nothing, or
+// the errors of failed calls and nothing else.
 func TestTheErrorSaysWhatWasInTheWay(t *testing.T) {
 	nothing := scripted(func(*cascade.State) cascade.Decision {
 		return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
@@ -112,7 +112,7 @@ func TestTheErrorSaysWhatWasInTheWay(t *testing.T) {
 	}
 }
 
-// What makes a model unable to take the query is told before the caller's own reason.
+// A missing capability is reported rather than the caller's reason to exclude a model.
 func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
 	list := candidates()
 	list[0].Model.ContextTokens = 66 // the query has 100, or 66 with long tokens: no room for an answer
@@ -131,8 +131,8 @@ func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
 	}
 }
 
-// Whether a prompt that may just fit does is for the server to say; its refusal leads to a model with
-// room. Ollama refuses none.
+// The server decides whether a borderline prompt fits; if it refuses, a model with a larger context is
+// called. Ollama does not refuse prompts.
 func TestServersDecideAboutPromptsThatMayFit(t *testing.T) {
 	for provider, want := range map[string]string{"openai": "small middle", "ollama": "middle"} {
 		list := candidates()[:2]
@@ -150,8 +150,7 @@ func TestServersDecideAboutPromptsThatMayFit(t *testing.T) {
 	}
 }
 
-// However a step fails, nobody's answer is its answer: not that of the second candidate
-// either, which has one where it is asked first.
+// A failed step has no answer and the index -1, however it fails.
 func TestAStepThatFailsHasNoIndex(t *testing.T) {
 	down := errors.New("down")
 	fails := func(e *step.CallError) step.Caller {

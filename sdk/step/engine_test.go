@@ -27,7 +27,7 @@ func candidates() []step.Candidate {
 	}
 }
 
-// priced returns as many candidates, calls of which cost at most usd.
+// priced returns one candidate for each worst-case cost of a call.
 func priced(usd ...float64) []step.Candidate {
 	list := candidates()[:len(usd)]
 	for i := range list {
@@ -56,7 +56,7 @@ func verdicts(pass map[string]bool) step.Verifier {
 	})}
 }
 
-// says answers with the model's name and a fixed usage.
+// says returns a caller that answers with the model's name and a fixed usage.
 func says() step.Caller {
 	return step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: c.Model.Name + " speaks", Usage: sdk.Usage{InputTokens: 100, OutputTokens: 100}}, nil
@@ -284,7 +284,7 @@ func TestDeadlineReturnsTheBestSoFarAndCancelNothing(t *testing.T) {
 	}
 }
 
-// endedContext is a context that ends when told.
+// endedContext is a context that the test ends.
 type endedContext struct {
 	context.Context
 	over, canceled bool
@@ -395,7 +395,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	}
 }
 
-// stubborn chooses the same model whatever happens.
+// stubborn is a strategy that always chooses the same model.
 type stubborn struct{ model int }
 
 func (s stubborn) Describe() cascade.Description { return cascade.Description{Name: "stubborn"} }
@@ -444,8 +444,8 @@ func TestTheDepthLimitIsNamed(t *testing.T) {
 	}
 }
 
-// A pass that is believed less than wholly is not bought again: the same judge would
-// say no more of another answer.
+// After a pass with a confidence below 1, no second pass is bought: the same judge's
+// verdict on another answer would be worth no more.
 func TestAPassIsNotBoughtTwice(t *testing.T) {
 	for _, confidence := range []float64{0, 0.98, 0.5} {
 		passes := step.Verifier{Name: "tests", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -459,7 +459,7 @@ func TestAPassIsNotBoughtTwice(t *testing.T) {
 	}
 }
 
-// A cap ends a step as one also where the policy has a model that the strategy never asks.
+// A step that a cap ends stops with StopBudget even if there is a feasible model outside the order.
 func TestACapBesideAModelOutOfTheOrder(t *testing.T) {
 	inOrder := func(order ...int) cascade.Strategy {
 		s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99, 0.99}, Order: order})

@@ -31,7 +31,6 @@ type Estimator struct {
 	Timeout time.Duration
 }
 
-// covers reports whether s estimates the model's answers to q.
 func (s *Estimator) covers(q *sdk.Query, model string) bool {
 	return (s.Applies == nil || s.Applies(q)) && (s.Models == nil || slices.Contains(s.Models, model))
 }

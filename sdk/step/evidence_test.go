@@ -18,9 +18,9 @@ func rejects() sdk.Verifier {
 	})
 }
 
-// A verdict of a judge that errs moves the belief by Bayes' rule; the answer with the
-// best posterior is returned, a rejected one too; and the trace has what was believed
-// before and after.
+// A fallible judge's verdict updates the belief by Bayes' rule. The answer with the best
+// posterior is returned, even a rejected one, and the trace has the beliefs before and
+// after.
 func TestVerdictsThatErrMoveTheBelief(t *testing.T) {
 	rates := cascade.Rates{FalsePass: 0.1, FalseReject: 0.2}
 	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99}})
@@ -53,8 +53,8 @@ func TestVerdictsThatErrMoveTheBelief(t *testing.T) {
 	}
 }
 
-// A further judge whose rates are known is asked where its verdict is expected to gain more
-// than it costs. The trace has both figures; who is free is always asked.
+// Another judge with known rates is asked if its verdict is expected to gain more than it
+// costs. The trace has both figures. A free judge is always asked.
 func TestASecondJudgeIsAskedWhereItIsWorthItsPrice(t *testing.T) {
 	first, second := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}, cascade.Rates{FalsePass: 0.05, FalseReject: 0.05}
 	for _, c := range []struct {
@@ -92,8 +92,8 @@ func TestASecondJudgeIsAskedWhereItIsWorthItsPrice(t *testing.T) {
 	}
 }
 
-// Zero rates are certainty, whatever confidence a verdict states; without rates that
-// counts, as ever.
+// Zero rates make a verdict certain, whatever its confidence; without rates the
+// confidence counts.
 func TestZeroRatesAreCertainty(t *testing.T) {
 	unsure := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Confidence: 0.8}, nil
@@ -113,8 +113,8 @@ func TestZeroRatesAreCertainty(t *testing.T) {
 	}
 }
 
-// What a verdict tells of the best answer at hand as well goes into the decision and the
-// trace: a further model is not asked for it.
+// The share of a verdict's information that also applies to the best answer is part of the
+// decision and the trace: no further model is called for its sake.
 func TestWhatAVerdictTellsOfTheAnswerAtHandGainsNothing(t *testing.T) {
 	s, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{1}, Gamma: 1, MaxDepth: 2})
 	if err != nil {
@@ -149,8 +149,8 @@ func TestWhatAVerdictTellsOfTheAnswerAtHandGainsNothing(t *testing.T) {
 	}
 }
 
-// Rates that an estimator gives for a judge whose errors go together stand for its usual
-// ones, and only for those of that judge.
+// An estimator's current rates for a judge with correlated errors replace that judge's
+// usual rates, and no other judge's.
 func TestRatesFollowWhatAJudgeSaid(t *testing.T) {
 	usual, next := cascade.Rates{FalsePass: 0.1, FalseReject: 0.2}, cascade.Rates{FalsePass: 0.4, FalseReject: 0.5}
 	estimator := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// exploring returns an engine that routes to "a" of a, b and c, judged by a verifier that
-// passes c alone, with a share of steps that explore.
+// exploring returns an engine that routes to "a" of a, b and c, with a verifier that passes
+// only c, and the given share of exploring steps.
 func exploring(t *testing.T, share float64) *step.Engine {
 	t.Helper()
 	s, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}, Gamma: 1})
@@ -40,8 +40,8 @@ func exploring(t *testing.T, share float64) *step.Engine {
 	return e
 }
 
-// Weighed by the inverse of what the trace says, every model was asked in every step; a
-// better answer is taken, and what was asked for the record is paid for.
+// Weighted by the inverse propensities in the traces, every model is called once per step.
+// A better answer is returned, and exploring calls are paid for.
 func TestExploredModelsAreAskedAsOftenAsTracesSay(t *testing.T) {
 	const n, share = 6000, 0.3
 	e := exploring(t, share)

@@ -45,7 +45,6 @@ func (r *run) updateJudges() {
 	}
 }
 
-// judgesAnswers reports whether verifiers and estimators judge the answers of this step.
 func (r *run) judgesAnswers() bool { return r.only < 0 || r.req.Observe }
 
 // noCall is the callOf entry of an answer that another step has paid for.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// No tokenizer makes fewer tokens of a text than are counted at the least. The counts are the
+// The lower bound never exceeds the count of a real tokenizer. The expected counts are the
 // least of tiktoken's vocabularies o200k_base, cl100k_base and r50k_base, by github.com/tiktoken-go/tokenizer v0.10.0.
 func TestNoTokenizerGoesBelow(t *testing.T) {
 	random := make([]byte, 3000)
@@ -44,7 +44,7 @@ func TestNoTokenizerGoesBelow(t *testing.T) {
 	}
 }
 
-// Looking at an answer takes less than what sending it does.
+// Counting an answer's tokens must take less time than sending it.
 func BenchmarkLeastTokens(b *testing.B) {
 	text, err := os.ReadFile("engine.go")
 	if err != nil {

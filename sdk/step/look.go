@@ -104,7 +104,6 @@ func (r *run) isOnSale(v *Verifier, i int) bool {
 	return v == r.soldJudge && (r.inconclusive != nil && r.inconclusive[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
 }
 
-// hasLook reports whether v has already judged candidate i's answer.
 func (r *run) hasLook(i int, v *Verifier) bool {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 {
@@ -117,7 +116,6 @@ func (r *run) hasLook(i int, v *Verifier) bool {
 	return had
 }
 
-// hasLookForSale reports whether a look at one of the answers can be bought.
 func (r *run) hasLookForSale() bool {
 	return slices.ContainsFunc(r.state.Ran, func(i int) bool { return r.state.Beliefs[i].Look != cascade.Look{} })
 }

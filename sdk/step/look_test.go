@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// offers is an estimator that believes what it is told, and offers a look at the answer
-// of small for a price until it was had; the number is then the estimate.
+// offers is an estimator with fixed estimates that offers a look at small's answer until
+// it is bought; the look's value then is the estimate.
 func offers(usd float64) step.Estimator {
 	means := map[string]float64{"small": 0.6, "middle": 0.62, "large": 0.9}
 	return step.Estimator{Name: "fitted", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
@@ -95,7 +95,7 @@ func TestALookIsBoughtWhereItIsWorthItsPrice(t *testing.T) {
 	}
 }
 
-// judgeForSale believes what it is told of models, and offers the verdict on their answers.
+// judgeForSale is an estimator with fixed estimates that offers the verdicts on all answers.
 func judgeForSale(usd float64) step.Estimator {
 	means := map[string]float64{"small": 0.6, "large": 0.9}
 	return step.Estimator{Name: "fitted", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
@@ -107,8 +107,8 @@ func judgeForSale(usd float64) step.Estimator {
 	})}
 }
 
-// A verdict that errs and has a price is bought: not on the last answer, after which nothing can be
-// asked, unless it may tell which answer is best. Strategies that buy nothing have every verdict.
+// A fallible verdict with a price is bought, but not on the last answer, unless it can decide which
+// answer is best. Strategies that do not buy get every verdict.
 func TestTheLastVerdictIsLeftOut(t *testing.T) {
 	route := func(name string) cascade.Strategy {
 		s, err := cascade.New(name, cascade.Params{Lambdas: []float64{10}})
@@ -154,7 +154,7 @@ func TestTheLastVerdictIsLeftOut(t *testing.T) {
 	}
 }
 
-// Without an estimator, too, once the price of a verdict is known: by the first one.
+// Verdicts are also bought without an estimator, once the first verdict has established the price.
 func TestVerdictsAreBoughtWithoutAnEstimator(t *testing.T) {
 	list := candidates()
 	for name, c := range map[string]struct {

@@ -12,10 +12,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// estimator finds in a look at a model's answer what is here; of others it abstains.
+// estimator has the post-hoc estimate of each model's answer, and abstains on other models.
 type estimator map[string]float64
 
-// looks is an estimator that says that it looks at those alone.
+// looks returns an estimator that judges only the answers of e's models.
 func looks(e estimator) []step.Estimator {
 	return []step.Estimator{{Name: "looks", Estimator: e, Looks: func(_ *sdk.Query, model string) bool { _, ok := e[model]; return ok }}}
 }
@@ -44,8 +44,8 @@ func every(t *testing.T, lambda float64, try func(name string, s cascade.Strateg
 	}
 }
 
-// Nobody looks at the answers, so one model is asked whatever the strategy is called
-// and however unsure the priors are.
+// If nothing judges answers, every strategy runs one model, however uncertain the priors
+// are.
 func TestNobodyLooks(t *testing.T) {
 	nowhere := verdicts(nil)
 	nowhere.Applies = func(*sdk.Query) bool { return false }
@@ -75,7 +75,7 @@ func TestNobodyLooks(t *testing.T) {
 	}
 }
 
-// What a check rejects was worth nothing: the best of the rest is asked.
+// If a check rejects an answer that nothing else judges, the best other model is called.
 func TestRejectedWhereNobodyLooks(t *testing.T) {
 	check := step.Check{Name: "not small", Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 		return map[bool]string{true: "small"}[a.Model == "small"]
@@ -95,8 +95,8 @@ func TestRejectedWhereNobodyLooks(t *testing.T) {
 	})
 }
 
-// A verifier that can say nothing of the first answer is not expected to say anything
-// of the others: large is asked for its own sake or not at all.
+// A verifier that is inconclusive on the first answer is not expected to judge the others:
+// large is called only if it is expected to be better.
 func TestInconclusiveVerifierIsNotWaitedFor(t *testing.T) {
 	mute := step.Verifier{Name: "mute", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: "no tests here"}, nil
@@ -118,7 +118,7 @@ func TestInconclusiveVerifierIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// Where somebody looks at one model only, that one is run for what the look tells.
+// If only one model's answer will be judged, that model is run for the information.
 func TestSomebodyLooksAtOne(t *testing.T) {
 	for _, post := range []float64{0.2, 0.95} {
 		c := step.Config{
@@ -165,7 +165,7 @@ func TestObserveLooks(t *testing.T) {
 	}
 }
 
-// Nobody who looks on may break the step.
+// With Observe, estimators and verifiers cannot fail the step.
 func TestObserveCannotFail(t *testing.T) {
 	broken := step.Verifier{Name: "broken", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return nil, errors.New("gone")
@@ -187,7 +187,7 @@ func TestObserveCannotFail(t *testing.T) {
 	}
 }
 
-// What is no quality is not taken for one.
+// An estimate far outside the range of qualities is noted and ignored.
 func TestAbsurdEstimateIsNoted(t *testing.T) {
 	for _, v := range []float64{7, -1, math.NaN()} {
 		absurd := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {

@@ -118,7 +118,6 @@ func (m *Memory) now() time.Time {
 	}
 }
 
-// runAccount returns the name of the account of a tenant's run.
 func runAccount(tenant, run string) string { return strconv.Quote(tenant) + " " + run }
 
 type memoryReservation struct {

@@ -53,7 +53,7 @@ func TestConcurrentReservationsNeverPassACap(t *testing.T) {
 	}
 }
 
-// A session is a run where no run is named; steps of which nothing says what they belong to are not counted together.
+// Without a run, the session counts as the run. Steps with neither are not counted together.
 func TestRunCapCountsSessions(t *testing.T) {
 	ledger := step.NewMemory(step.Caps{RunUSD: 1})
 	for _, c := range []struct {

@@ -20,7 +20,7 @@ func route(t testing.TB) cascade.Strategy {
 	return s
 }
 
-// fails makes the calls of some models fail.
+// fails returns a caller that fails for some models.
 func fails(errs map[string]error) step.Caller {
 	return step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		if err := errs[c.Model.Name]; err != nil {
@@ -30,8 +30,8 @@ func fails(errs map[string]error) step.Caller {
 	})
 }
 
-// The model that a request names is called whatever the strategy says, the first
-// candidate and the last alike, and the trace keeps what would have been done.
+// The model named in Only is called whatever the strategy decides, be it the first or the
+// last candidate, and the trace has the strategy's decision.
 func TestOnlyCallsTheNamedModel(t *testing.T) {
 	for _, name := range []string{"small", "middle", "large"} {
 		told := 0
@@ -55,7 +55,7 @@ func TestOnlyCallsTheNamedModel(t *testing.T) {
 	}
 }
 
-// Done is told of the steps that the strategy decided.
+// Done is called for the steps that the strategy decided.
 func TestDoneIsToldOfTheStep(t *testing.T) {
 	var told []string
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
@@ -65,7 +65,7 @@ func TestDoneIsToldOfTheStep(t *testing.T) {
 	}
 }
 
-// Where the named model cannot be asked, or fails, no other takes its place.
+// If the named model is infeasible or fails, no other model replaces it.
 func TestOnlyDoesNotFallBack(t *testing.T) {
 	down := errors.New("no such deployment")
 	reject := []step.Check{{Name: "never good", Fault: func(*sdk.Query, *sdk.Answer, []sdk.Attempt) string { return "bad" }}}
@@ -111,8 +111,8 @@ func TestOnlyEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// An observed step hears what verifiers and estimators say and cannot fail by them,
-// also where the first candidate is the one named.
+// An observed step records verdicts and estimates and cannot fail because of them, even if
+// the first candidate is the one named.
 func TestObserveCannotFailTheFirstCandidate(t *testing.T) {
 	gone := errors.New("gone")
 	verifier := step.Verifier{Name: "broken", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -130,8 +130,8 @@ func TestObserveCannotFailTheFirstCandidate(t *testing.T) {
 	}
 }
 
-// A router whose choice a check rejects routes anew among the others, and the trace
-// names whom; with Commit no answer is final before the checks have seen it.
+// If a check rejects a router's choice, it routes among the other models, and the trace
+// names the new choice. With Commit no answer is final before the checks have run.
 func TestARouterRoutesAnewWhatChecksReject(t *testing.T) {
 	for _, c := range []struct{ rejected, calls, chosen string }{
 		{"", "large", "large"},
@@ -194,13 +194,13 @@ func TestAThresholdReturnsNoRejectedAnswerWhereOthersPassed(t *testing.T) {
 	}
 }
 
-// scripted is a strategy that does what the test says.
+// scripted is a strategy implemented by the test.
 type scripted func(s *cascade.State) cascade.Decision
 
 func (s scripted) Decide(state *cascade.State) cascade.Decision { return s(state) }
 
-// A call is unseen where nothing but checks will look at its answer and that answer
-// will be the step's: only then may it be shown while it comes.
+// A call is Unseen if only checks will judge its answer and the step will return it: only
+// then may the answer be shown while it arrives.
 func TestUnseenOnlyWhereTheAnswerStands(t *testing.T) {
 	asks := func(answer int) scripted {
 		return func(s *cascade.State) cascade.Decision {

@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// pair is an engine that compares the answers of two cheap models before a large one.
+// pair returns an engine that compares the answers of two cheap models before it calls a large one.
 func pair(t *testing.T, parallel bool, change func(*step.Config)) *step.Engine {
 	t.Helper()
 	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.9}})
@@ -43,7 +43,7 @@ func pair(t *testing.T, parallel bool, change func(*step.Config)) *step.Engine {
 	return engine(t, config)
 }
 
-// timedAnswers answers after a second for a, two for b and three for large.
+// timedAnswers returns a caller that takes a second for a, two for b and three for large.
 func timedAnswers(answers map[string]string) step.Caller {
 	return step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		took := map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "large": 3 * time.Second}[c.Model.Name]
@@ -60,8 +60,8 @@ func timedAnswers(answers map[string]string) step.Caller {
 	})
 }
 
-// Two that are asked in any case are asked at the same time: the step takes as long as the
-// slower one, and is in all else the step that asks one after the other.
+// Two models that are called in any case are called concurrently: the step takes as long as
+// the slower call, and is otherwise the same as a sequential step.
 func TestPairAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -103,8 +103,8 @@ func TestPairAtOnce(t *testing.T) {
 	}
 }
 
-// Both worst cases are reserved before either is asked. Where there is no room for both,
-// and where a verifier may pass the first answer, one is asked after the other.
+// Both worst cases are reserved before either call. If there is no room for both, or if a
+// verifier can pass the first answer, the models are called one after the other.
 func TestPairAtOnceHasItsConditions(t *testing.T) {
 	passes := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Passed}, nil
@@ -132,8 +132,8 @@ func TestPairAtOnceHasItsConditions(t *testing.T) {
 	}
 }
 
-// believing is an estimator that believes the first answer with the quality alone, and says
-// before that an answer alone moves its estimates by stdDev.
+// believing returns an estimator with the deviation stdDev before any answer, and a mean of
+// alone once there is one.
 func believing(alone, stdDev float64, byAgreement bool) step.Estimator {
 	return step.Estimator{Name: "believing", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 		e := sdk.Estimate{Mean: 0.5, StdDev: stdDev}
@@ -144,7 +144,7 @@ func believing(alone, stdDev float64, byAgreement bool) step.Estimator {
 	})}
 }
 
-// The second is asked early only where hardly any answer of the first would end the step.
+// The second model is called early only if hardly any answer of the first would end the step.
 func TestPairAtOnceOnlyWhereCertain(t *testing.T) {
 	for _, test := range []struct {
 		name        string
@@ -168,8 +168,8 @@ func TestPairAtOnceOnlyWhereCertain(t *testing.T) {
 	}
 }
 
-// A call that turns out not to be needed is ended. Its expected cost is the step's, its
-// worst case stands under the caps, and it is no failure of the model.
+// An early call that is not needed is cancelled. Its expected cost is part of the step's, its
+// worst case stays booked under the caps, and it does not count as a failure of the model.
 func TestPairAtOnceInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const expected = 20e-6 // USD: ten tokens in, ten out
@@ -211,8 +211,8 @@ func TestPairAtOnceInVain(t *testing.T) {
 	})
 }
 
-// Of two that are left, comparing them changes nothing about which answer is returned: where one of
-// the pair is away, the other is not asked for nothing.
+// With two feasible models left, comparing their answers cannot change which is returned: if one of
+// the pair is unavailable, the other is not called just for the comparison.
 func TestNobodyIsAskedToBeComparedWithOneOther(t *testing.T) {
 	for away, want := range map[string]string{"a": "large", "b": "large", "large": "b"} {
 		synctest.Test(t, func(t *testing.T) {

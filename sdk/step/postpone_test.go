@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// limited is a caller whose models are limited for a while: each says so as often as there
-// are waits for it, and then answers.
+// limited returns a caller whose models are rate limited: each fails once per wait listed
+// for it, and then answers.
 func limited(waits map[string][]time.Duration) (step.Caller, *[]string) {
 	asked := map[string]int{}
 	order := &[]string{}
@@ -31,8 +31,8 @@ func limited(waits map[string][]time.Duration) (step.Caller, *[]string) {
 	}), order
 }
 
-// A model that has to be waited for long stands aside while another can be asked, and is
-// waited for where nobody is left.
+// A model with a long wait is postponed while another can be called, and is waited for if
+// none is left.
 func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 	const s = time.Second
 	rejects := func(name string) step.Check {

@@ -14,8 +14,8 @@ import (
 
 func nearly(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(a), math.Abs(b)) }
 
-// Without a cost estimator a call is expected to cost the prompt and an answer of the
-// expected length, no longer than the query or the model allows.
+// Without a cost estimator the expected cost of a call is that of the prompt and an answer
+// of the expected length, within the limits of query and model.
 func TestExpectedCostOfACall(t *testing.T) {
 	// 100 tokens in at 10 USD per million are 0.001 USD, and each token out is 0.00002.
 	for _, c := range []struct {
@@ -45,8 +45,8 @@ func TestExpectedCostOfACall(t *testing.T) {
 	}
 }
 
-// The worst case is the whole prompt and what servers add at the dearest input price, and the
-// longest answer at the dearest output price.
+// The worst case is the whole prompt plus what servers add at the highest input price, and
+// the longest answer at the highest output price.
 func TestWorstCaseOfACall(t *testing.T) {
 	for _, c := range []struct {
 		price             sdk.Price
@@ -66,7 +66,7 @@ func TestWorstCaseOfACall(t *testing.T) {
 	}
 }
 
-// Prices left open follow from the others; those given stand.
+// Missing prices are derived from the others; given prices are kept.
 func TestOpenPricesFollow(t *testing.T) {
 	e := engine(t, step.Config{Strategy: route(t), Candidates: []step.Candidate{
 		{Model: sdk.Model{Name: "open", Price: sdk.Price{Input: 3, Output: 7}}},
@@ -82,8 +82,8 @@ func TestOpenPricesFollow(t *testing.T) {
 	}
 }
 
-// A cost estimator's word counts where it says a cost, zero included; a broken one is
-// noted with its own error, and the prices count.
+// A cost estimate is used if it is a valid cost, zero included. If the estimator fails, its
+// error is noted and the prices are used.
 func TestCostEstimatorIsHeardOrNoted(t *testing.T) {
 	prior := (100*0.1 + 500*0.5) / 1e6 // of small
 	for what, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestACostEstimatorThatMustBeHadEndsTheStep(t *testing.T) {
 	}
 }
 
-// Each fault of a configuration is named for itself, and what lies on the edge is none.
+// Each fault of a configuration is reported on its own, and values at the limits are valid.
 func TestEachFaultOfAConfiguration(t *testing.T) {
 	m := func(price sdk.Price, longest int) sdk.Model {
 		return sdk.Model{Name: "m", Price: price, MaxOutputTokens: longest}
@@ -157,7 +157,7 @@ func TestEachFaultOfAConfiguration(t *testing.T) {
 	}
 }
 
-// A candidate of which nothing is said is an even chance, give or take a quarter.
+// The default prior of a candidate has a mean of 0.5 and a deviation of 0.25.
 func TestThePriorOfACandidate(t *testing.T) {
 	silent := step.Estimator{Name: "silent", Estimator: estimator{}}
 	for _, c := range []struct{ given, want sdk.Estimate }{
@@ -176,8 +176,8 @@ func TestThePriorOfACandidate(t *testing.T) {
 	}
 }
 
-// What a query asks of a model is found in its tools, its format and every part of its
-// messages, and a model that lacks it is told apart.
+// A query's needs follow from its tools, its format and every part of its messages, and a
+// model that lacks one is infeasible.
 func TestWhatAQueryNeeds(t *testing.T) {
 	part := func(kind sdk.PartKind) *sdk.Query {
 		q := query()
@@ -213,7 +213,7 @@ func TestWhatAQueryNeeds(t *testing.T) {
 	}
 }
 
-// What traces say of costs has no digits that mean nothing.
+// Costs in traces are rounded, without meaningless digits.
 func TestCostsInTracesAreRound(t *testing.T) {
 	e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model("one", 0, 0)}}, Strategy: route(t)})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), CostOffsets: []float64{tenth + 0.2}, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {

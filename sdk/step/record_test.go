@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// The trace tells what the strategy went by, with the models' names.
+// The trace has the strategy's parameters, with models by name.
 func TestTheTraceTellsTheSetting(t *testing.T) {
 	for what, c := range map[string]struct {
 		name   string
@@ -47,7 +47,7 @@ func TestTheTraceTellsTheSetting(t *testing.T) {
 	}
 }
 
-// ordered says of itself an order with a place that no candidate has.
+// ordered is a strategy that describes an order with an index beyond the candidates.
 type ordered struct{ scripted }
 
 func (ordered) Describe() cascade.Description {
@@ -67,7 +67,7 @@ func TestPlacesThatNoCandidateHasAreNotInTheTrace(t *testing.T) {
 	}
 }
 
-// A trace's id is 128 bits in hexadecimal, as OpenTelemetry wants it, none like another.
+// A trace's ID is 128 random bits in hexadecimal, as in OpenTelemetry.
 func TestTraceIDs(t *testing.T) {
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
 	form, seen := regexp.MustCompile(`^[0-9a-f]{32}$`), map[string]bool{}
@@ -113,7 +113,7 @@ func TestTheTraceNamesTheTools(t *testing.T) {
 	}
 }
 
-// The first answer of a step agrees with nothing: there is no other.
+// The first answer of a step has no agreement signal, since there is no other.
 func TestTheFirstAnswerHasNoAgreement(t *testing.T) {
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
@@ -127,7 +127,7 @@ func TestTheFirstAnswerHasNoAgreement(t *testing.T) {
 	}
 }
 
-// The log line names run, session, tenant and mode where there are any.
+// The log line names run, session, tenant and mode if they are set.
 func TestLogNamesWhatIsKnown(t *testing.T) {
 	var out bytes.Buffer
 	sink := step.Log(slog.New(slog.NewTextHandler(&out, nil)))
@@ -137,8 +137,8 @@ func TestLogNamesWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A trace file may be as long as its limit and no longer; a line longer than that has
-// a file to itself; 0 is no limit.
+// A trace file can be exactly as long as its limit; a longer line gets a file of its own;
+// 0 is no limit.
 func TestTraceFilesKeepTheirSize(t *testing.T) {
 	record := func(t *testing.T, limit int64, ids ...string) (older, newest string) {
 		t.Helper()

@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A request that a model refuses is tried on the next one, and is not hidden behind an
-// answer that was rejected; other failures leave the best answer that was paid for.
+// A request that a model refuses is sent to the next one, and the refusal is not hidden by
+// a rejected answer. After other failures the best answer so far is returned.
 func TestRefusedRequests(t *testing.T) {
 	refused := &step.CallError{Err: errors.New("unknown parameter"), Refused: true}
 	down := &step.CallError{Err: errors.New("down")}

@@ -36,7 +36,7 @@ func waits(t *testing.T, limits step.Retry, failure step.CallError) []time.Durat
 	return list
 }
 
-// Delays double from the first to the longest, each less a random part of up to half.
+// Delays double up to MaxDelay, each minus a random part of up to half.
 func TestDelaysDoubleUpToTheLongest(t *testing.T) {
 	for _, c := range []struct {
 		limits  step.Retry
@@ -76,8 +76,8 @@ func TestDelaysDoubleUpToTheLongest(t *testing.T) {
 	}
 }
 
-// What a server asks for is waited for to the second, up to the longest delay; where
-// it asks for more, the model is given up at once.
+// A delay that the server asks for is kept exactly, up to MaxDelay; for a longer one the
+// model is given up at once.
 func TestRetryAfterIsKeptUpToTheLongest(t *testing.T) {
 	limits := step.Retry{MaxAttempts: 2, MaxDelay: 10 * time.Second}
 	for _, c := range []struct {
@@ -95,8 +95,8 @@ func TestRetryAfterIsKeptUpToTheLongest(t *testing.T) {
 	}
 }
 
-// Other deployments are asked at once and do not count against the tries, up to a
-// hundred calls; none is asked for a caller that has gone.
+// Other deployments are called at once and do not count against MaxAttempts, up to a
+// hundred calls; none is called once the context has ended.
 func TestElsewhereIsAskedAtOnce(t *testing.T) {
 	got := waits(t, step.Retry{MaxAttempts: 1}, step.CallError{Elsewhere: true})
 	if len(got) != 99 {
@@ -120,7 +120,7 @@ func TestElsewhereIsAskedAtOnce(t *testing.T) {
 	}
 }
 
-// A wait ends with its caller.
+// A wait ends with its context.
 func TestAWaitEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -134,8 +134,8 @@ func TestAWaitEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// A call whose bill nobody knows is counted as expected in the trace and stands under
-// the step's cap in full.
+// A call whose bill is unknown counts at its expected cost in the trace, and at its worst
+// case under the step's cap.
 func TestACallWhoseBillIsNotKnown(t *testing.T) {
 	worst := (400*0.1 + 1000*0.5) / 1e6 // of one call of small
 	expected := sdk.Usage{InputTokens: 100, OutputTokens: 500, Estimated: true}
@@ -188,7 +188,7 @@ func TestACallWhoseBillIsNotKnown(t *testing.T) {
 	}
 }
 
-// What a caller says of its answer stands; what it leaves open is filled in.
+// Fields of an answer that the caller has set are kept; empty ones are filled in.
 func TestWhatACallerLeavesOpenIsFilledIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, own := range []bool{false, true} {

@@ -20,7 +20,6 @@ type waitableLedger struct {
 	lines         map[string]*waitQueue
 }
 
-// waitQueue is the queue of steps that wait for room for one run of a tenant.
 type waitQueue struct {
 	tenant  string
 	waiting int

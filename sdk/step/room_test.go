@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// slow answers after a second and costs a tenth of its worst case.
+// slow returns a caller that answers after a second at the given cost.
 func slow(cost float64) step.Caller {
 	return caller(func(ctx context.Context, _ *step.Call) (*sdk.Answer, error) {
 		select {
@@ -41,7 +41,7 @@ func waiting(t *testing.T, caps step.Caps, wait time.Duration) (*step.Engine, *s
 	return engine(t, step.Config{Candidates: priced(worstCase), Strategy: index(t, 1), Ledger: slowLedger{ledger}, CapWait: wait}), ledger
 }
 
-// slowLedger takes its time to say that it has reserved, as a store does.
+// slowLedger grants reservations with a delay, like a remote store.
 type slowLedger struct{ *step.Memory }
 
 func (l slowLedger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
@@ -74,8 +74,8 @@ func crowd(t *testing.T, e *step.Engine, clients int, query func(i int) *sdk.Que
 	return yes.Load(), no.Load(), time.Since(began)
 }
 
-// A cap for two worst cases pays for eleven calls, one after the other where need be, also of
-// runs apart; a reservation needs a whole worst case at the end.
+// A cap for two worst cases pays for eleven calls, in sequence if necessary, even from
+// different runs; the last reservation still needs room for a whole worst case.
 func TestStepsWaitForReservationsUnderWay(t *testing.T) {
 	for name, run := range map[string]func(i int) string{"no runs": func(int) string { return "" }, "runs apart": strconv.Itoa} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestStepsDoNotWaitInVain(t *testing.T) {
 	}
 }
 
-// A caller that gives up while it waits is told so, and leaves nothing behind.
+// A step whose context ends while it waits returns the context's error and leaves nothing reserved.
 func TestWaitingEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, ledger := waiting(t, step.Caps{TenantUSD: 1.5 * worstCase}, time.Hour)
@@ -150,8 +150,8 @@ func TestWaitingEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// A cheaper model is asked at once: only who can ask nobody else waits, and the trace
-// says so.
+// If a cheaper model fits, it is called at once: only a step that can call no other model
+// waits, and the trace notes it.
 func TestACheaperModelIsAskedBeforeAnybodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := step.NewMemory(step.Caps{TenantUSD: worstCase})
@@ -176,7 +176,7 @@ func TestACheaperModelIsAskedBeforeAnybodyWaits(t *testing.T) {
 	})
 }
 
-// threshold asks all of the models in order, however good their answers are.
+// threshold returns a strategy that runs all models in order, however good their answers are.
 func threshold(t *testing.T, order ...int) cascade.Strategy {
 	t.Helper()
 	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99, 0.99}, Order: order})
@@ -186,8 +186,8 @@ func threshold(t *testing.T, order ...int) cascade.Strategy {
 	return s
 }
 
-// Steps that have an answer wait, too, while a cap is full of reservations alone: each ends with the
-// model that its strategy wanted, and the cap holds. Where the money is spent they end at once.
+// Steps that have an answer wait too, while only pending reservations fill a cap: each ends with the
+// model that its strategy chose, and the cap holds. If the money is spent, they end at once.
 func TestStepsWithAnAnswerWait(t *testing.T) {
 	const clients, room = 30, 4 * worstCase
 	for name, tt := range map[string]struct {
@@ -241,7 +241,7 @@ func TestStepsWithAnAnswerWait(t *testing.T) {
 	}
 }
 
-// refusing is a ledger without room for the first reservations, also of one who asks again.
+// refusing is a ledger that refuses the first reservations, including repeated ones.
 type refusing struct{ first int }
 
 func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
@@ -251,8 +251,8 @@ func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.R
 	return step.NewMemory(step.Caps{}).Reserve(context.Background(), &sdk.Query{}, usd)
 }
 
-// A step that ends with the answer of the dearest model has what its strategy wanted, whatever a cap
-// kept out before; one that ends with a cheaper answer does not.
+// A step that ends with the answer of the most expensive model has not failed at a cap, whatever the cap
+// excluded before; one that ends with a cheaper answer has.
 func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
 		order []int
@@ -269,7 +269,7 @@ func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
 	}
 }
 
-// A step waits no longer than it may in all, however many models it finds no room for.
+// A step waits for CapWait in total, however many models do not fit.
 func TestAStepWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := step.NewMemory(step.Caps{TenantUSD: worstCase})

@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// What of an answer can be read is recorded where its provider bills thoughts as output, in the
-// model's tokens, and nowhere else.
+// If a provider bills hidden reasoning as output, the visible length of an answer is recorded, in
+// the model's tokens; otherwise it is not.
 func TestThoughtsThatAreBilledAsOutput(t *testing.T) {
 	call := []sdk.ToolCall{{Name: "find", Arguments: `{"sku": "` + strings.Repeat("x", 65) + `"}`}} // 80 bytes
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A verifier that has nothing to say of steps with tools is learned to look at nothing
-// there: such steps are routed, as if it were not there, and others are not.
+// If a verifier is always inconclusive on steps with tools, these steps are soon routed as
+// if there were no verifier; other steps are not.
 func TestVerifiersThatSayNothingAreLearned(t *testing.T) {
 	c := step.Config{Candidates: candidates(), Strategy: index(t, 3), Verifiers: []step.Verifier{{Name: "text", Verifier: sdk.VerifierFunc(func(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		if len(r.Query.Tools) > 0 {
@@ -51,7 +51,7 @@ func TestVerifiersThatSayNothingAreLearned(t *testing.T) {
 	}
 }
 
-// While a verifier is paused it is not asked, and nothing is learned of what it has to say.
+// A paused verifier is not asked, and the pause does not count as inconclusive verdicts.
 func TestPausedVerifiersAreNotLearnedToSayNothing(t *testing.T) {
 	now, isPoor := time.Unix(0, 0), true
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 3), Now: func() time.Time { return now }, Verifiers: []step.Verifier{{
@@ -83,7 +83,7 @@ func TestPausedVerifiersAreNotLearnedToSayNothing(t *testing.T) {
 	}
 }
 
-// An estimator that cannot be had looks at nothing: the step is routed.
+// An unavailable estimator judges no answers, so the step is routed.
 func TestEstimatorThatIsAwayLooksAtNothing(t *testing.T) {
 	away := sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 		return nil, errors.New("gone")

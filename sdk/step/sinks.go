@@ -325,7 +325,6 @@ func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 	return &own
 }
 
-// cleanEach returns a copy of a list with each element cleaned.
 func cleanEach[T any](list []T, clean func(*T)) []T {
 	list = slices.Clone(list)
 	for i := range list {

@@ -20,7 +20,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// So many files are kept as was said, the newest, and further ones of before are deleted.
+// The newest maxFiles files are kept, and older ones from earlier settings are deleted.
 func TestRotationKeepsAStatedNumberOfFiles(t *testing.T) {
 	for _, keep := range []int{0, 1, 3} {
 		path := filepath.Join(t.TempDir(), "traces.jsonl")
@@ -49,7 +49,7 @@ func TestRotationKeepsAStatedNumberOfFiles(t *testing.T) {
 	}
 }
 
-// A file that was renamed or removed is begun anew, and nothing is lost.
+// If the file is renamed or removed, a new one is created and no trace is lost.
 func TestTheFileAtThePathIsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	j, err := step.OpenJSONLines(path, 0, 1)
@@ -116,7 +116,7 @@ func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
 	j.Record(t.Context(), &sdk.Trace{}) // after Close: nothing happens
 }
 
-// Several processes may write to one file and put it aside.
+// Several processes can write to and rotate one file.
 func TestSeveralWriteToOneTraceFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be moved here")
@@ -175,7 +175,7 @@ func TestJSONLinesKeepsItsFirstError(t *testing.T) {
 	}
 }
 
-// On a full disk steps go on; that traces are lost is told once, not at each of them.
+// On a full disk steps continue, and the loss of traces is reported once, not for each trace.
 func TestLostTracesAreTold(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -252,7 +252,7 @@ func TestLogWritesOneLineWithoutTexts(t *testing.T) {
 	}
 }
 
-// A verdict on a run is no step, and its line says what it was.
+// A verdict on a run is not logged as a step, and its line has the outcome.
 func TestLogOfAVerdictOnARun(t *testing.T) {
 	var out bytes.Buffer
 	verdict, err := step.VerdictTrace("r1", "blue", &sdk.Verdict{Outcome: sdk.Failed, Verifier: "support", Evidence: "the wrong item"})

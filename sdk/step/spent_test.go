@@ -18,8 +18,8 @@ type spentError struct{}
 func (spentError) Error() string     { return "it broke after asking a model" }
 func (spentError) SpentUSD() float64 { return 0.5 }
 
-// What verifiers and estimators spend counts, also when they fail, and also
-// towards the accounts when nothing was reserved for it.
+// What verifiers and estimators spend counts even if they fail, and is booked on the
+// accounts even if nothing was reserved for it.
 func TestMoneySpentByPluginsIsBooked(t *testing.T) {
 	models := candidates()[:1]
 	plain := engine(t, step.Config{Candidates: models, Strategy: index(t, 1)})
@@ -63,7 +63,7 @@ func TestMoneySpentByPluginsIsBooked(t *testing.T) {
 	}
 }
 
-// A verdict that is none says nothing, and costs nothing that it could not.
+// A malformed verdict is inconclusive, and an impossible cost in it is ignored.
 func TestMalformedVerdicts(t *testing.T) {
 	for _, v := range []sdk.Verdict{
 		{Outcome: 7}, {Outcome: -1}, {Outcome: sdk.Passed, Score: math.NaN()}, {Outcome: sdk.Passed, Confidence: math.Inf(1)}, {Outcome: sdk.Failed, Confidence: -0.5},
@@ -87,8 +87,8 @@ func TestMalformedVerdicts(t *testing.T) {
 	}
 }
 
-// A judge without a price reserves what each of its model calls can cost, from its first
-// verdict on, and a call that a cap has no room for is not made.
+// A judge without a price reserves the worst case of each of its model calls, starting with
+// its first verdict, and a call that does not fit under a cap is not made.
 func TestModelCallsOfPluginsAreReserved(t *testing.T) {
 	judge := sdk.Model{Name: "judge", Price: sdk.Price{Input: 1, Output: 10}, MaxOutputTokens: 1000}
 	const worst = (2000+400/3.0)*1e-6 + 1000*10e-6
@@ -141,8 +141,8 @@ func TestModelCallsOfPluginsAreReserved(t *testing.T) {
 	}
 }
 
-// Without caps, what a model that a judge asks does not report, or not credibly, is estimated like a candidate's, and
-// the tier that served it counts.
+// Without caps, missing or impossible usage of a judge's model calls is estimated as for a candidate's, and the
+// service tier is taken into account.
 func TestModelCallsOfPluginsWithoutCaps(t *testing.T) {
 	judge := sdk.Model{Name: "judge", Price: sdk.Price{Input: 1, Output: 10}}
 	text := strings.Repeat("It is right. ", 40) // 130 tokens by four bytes each
@@ -165,12 +165,12 @@ func TestModelCallsOfPluginsWithoutCaps(t *testing.T) {
 	}
 }
 
-// asked is what a judge asks a model, with a limit on the answer.
+// asked returns a judge's query to a model, with a limit on the answer.
 func asked(limit int) *sdk.Query {
 	return &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{{Kind: sdk.PartText, Text: strings.Repeat("Is it right? ", 30)}}}}, InputTokens: 100, MaxOutputTokens: limit}
 }
 
-// A model whose longest answer neither it nor the call states is not asked by a judge under a cap either.
+// Under a cap, a judge cannot call a model if neither the model nor the call limits the answer.
 func TestModelsOfJudgesNeedALongestAnswer(t *testing.T) {
 	open := sdk.Model{Name: "open", Price: sdk.Price{Input: 1, Output: 10}}
 	var refused, stated error
@@ -188,7 +188,7 @@ func TestModelsOfJudgesNeedALongestAnswer(t *testing.T) {
 	}
 }
 
-// What is spent without a reservation is booked, also where it passes the cap.
+// Spending without a reservation is booked even if it exceeds the cap.
 func TestSpendAboveACapIsBooked(t *testing.T) {
 	ledger := step.NewMemory(step.Caps{RunUSD: 0.3, TenantUSD: 0.3})
 	broken := step.Verifier{Name: "broken", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {

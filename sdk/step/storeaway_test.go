@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// goesAway is a ledger whose store is away from the n-th reservation on.
+// goesAway is a ledger whose store is unavailable from the n-th reservation on.
 type goesAway struct {
 	step.Ledger
 	n, asked int
@@ -23,8 +23,8 @@ func (l *goesAway) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step
 	return l.Ledger.Reserve(ctx, q, usd)
 }
 
-// A store that is away is no fault of a model's: no other is tried, and an answer that is paid
-// for is returned.
+// An unavailable store is no failure of a model: no other model is tried, and an answer that
+// is already paid for is returned.
 func TestAStoreThatIsAwayEndsTheStep(t *testing.T) {
 	for n, want := range map[int]string{1: "", 2: "small"} {
 		ledger := &goesAway{Ledger: step.NewMemory(step.Caps{RunUSD: 100}), n: n}

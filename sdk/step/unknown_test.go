@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Calls that their caller cancels may be billed in full: the sum of the worst cases
-// must stay under the cap, whatever was seen of their answers.
+// Cancelled calls can be billed in full: the sum of their worst cases must stay under the
+// cap, however little of the answers arrived.
 func TestCancelledCallsNeverPassACap(t *testing.T) {
 	const worst = 0.5
 	models := priced(worst)

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// finds is a verifier that always says the same, and notes that it was asked.
+// finds returns a verifier that always returns v and records in asked that it was called.
 func finds(name string, v sdk.Verdict, asked *[]string) step.Verifier {
 	return step.Verifier{Name: name, Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		if asked != nil {
@@ -24,7 +24,7 @@ func finds(name string, v sdk.Verdict, asked *[]string) step.Verifier {
 	})}
 }
 
-// A verdict is a yes or a no that is right with its confidence: a Bernoulli variable.
+// After a verdict, quality is a Bernoulli variable with the verdict's confidence.
 func TestAVerdictIsAnEstimate(t *testing.T) {
 	for _, c := range []struct {
 		verdict sdk.Verdict
@@ -47,8 +47,8 @@ func TestAVerdictIsAnEstimate(t *testing.T) {
 	}
 }
 
-// Before they run, models that a verifier will judge are a matter of yes or no; after
-// a pass that may be wrong they are not, since the same judge would say no more.
+// Beliefs about models that a verifier will judge are Bernoulli before they run, but not
+// after an uncertain pass, since the same judge's pass would be worth no more.
 func TestJudgedUntilAnUncertainPass(t *testing.T) {
 	for confidence, judged := range map[float64]bool{1: true, 0.5: false} {
 		pass := finds("tests", sdk.Verdict{Outcome: sdk.Passed, Confidence: confidence}, nil)
@@ -71,8 +71,8 @@ func TestJudgedUntilAnUncertainPass(t *testing.T) {
 	}
 }
 
-// Verifiers are asked in order until one rejects; their verdicts are one, with the
-// least of their confidences and scores and the sum of their costs.
+// Verifiers run in order until one rejects. Their verdicts are merged, with the lowest
+// confidence and score and the sum of the costs.
 func TestVerdictsOfSeveralAreOne(t *testing.T) {
 	passed := func(confidence, score, usd float64) sdk.Verdict {
 		return sdk.Verdict{Outcome: sdk.Passed, Confidence: confidence, Score: score, CostUSD: usd, Duration: time.Duration(1000 * usd)}
@@ -120,7 +120,7 @@ func TestVerdictsOfSeveralAreOne(t *testing.T) {
 	}
 }
 
-// What a verifier says of its name and time stands; else the engine's are taken.
+// The verifier name and duration in a verdict are kept if set, else filled in.
 func TestAVerdictHasANameAndATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, own := range []sdk.Verdict{{Outcome: sdk.Passed}, {Outcome: sdk.Passed, Verifier: "pytest", Duration: time.Second}} {
@@ -146,8 +146,7 @@ func TestAVerdictHasANameAndATime(t *testing.T) {
 	})
 }
 
-// Verifiers and estimators are given a deadline where they have a time-out, and none
-// where they have not.
+// Verifiers and estimators get a deadline if and only if they have a timeout.
 func TestTimeoutsAreDeadlines(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Minute} {
 		check := func(ctx context.Context, who string) {
@@ -174,7 +173,7 @@ func TestTimeoutsAreDeadlines(t *testing.T) {
 	}
 }
 
-// counting is a ledger that notes what is asked of it.
+// counting is a ledger that records its reservations.
 type counting struct {
 	log    []string
 	refuse float64 // reservations from here on are refused
@@ -193,8 +192,8 @@ func (c *counting) Settle(_ context.Context, usd float64) error {
 	return nil
 }
 
-// A ledger is asked before whatever can cost money, and of what cost nothing and was
-// not reserved it hears nothing.
+// The ledger gets a reservation before everything that can cost money, and nothing for what
+// is free.
 func TestALedgerHearsOfMoneyOnly(t *testing.T) {
 	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return &sdk.Answer{Text: "x", CostUSD: 1}, nil })
 	for what, c := range map[string]struct {
@@ -223,8 +222,8 @@ func TestALedgerHearsOfMoneyOnly(t *testing.T) {
 	}
 }
 
-// Of each model the first estimator that speaks counts, and when all are spoken of
-// nobody else is asked.
+// For each model the first estimator that does not abstain counts, and once all models have
+// an estimate, no further estimator is asked.
 func TestTheFirstEstimatorThatSpeaksCounts(t *testing.T) {
 	asked := map[string]int{}
 	speaks := func(name string, means map[string]float64) step.Estimator {
@@ -260,7 +259,7 @@ func TestTheFirstEstimatorThatSpeaksCounts(t *testing.T) {
 	}
 }
 
-// An estimate may lie half a unit beyond the range; a deviation that is none is zero.
+// An estimate can be up to half a unit outside [0, 1]; an invalid deviation becomes zero.
 func TestEstimatesOnTheEdge(t *testing.T) {
 	for _, c := range []struct {
 		said  sdk.Estimate
@@ -289,7 +288,7 @@ func TestEstimatesOnTheEdge(t *testing.T) {
 	}
 }
 
-// A note tells all that went wrong before the decision, in order.
+// A note lists everything that went wrong before the decision, in order.
 func TestNotesAreJoined(t *testing.T) {
 	gone := func(name string) step.Estimator {
 		return step.Estimator{Name: name, Estimator: sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// An Agent is a program with tools, and the tasks that it is tried on.
+// An Agent is a program with tools, and the tasks that it is tested on.
 type Agent struct {
 	Name string
 	// System is its system prompt, Tools what it may call.
@@ -19,7 +19,7 @@ type Agent struct {
 	Tasks  []*Task
 }
 
-// A Task is one thing to do, with a truth that is computed.
+// A Task is one thing to do, with computed ground truth.
 type Task struct {
 	// ID begins the prompt, in brackets.
 	ID, Prompt string
@@ -44,8 +44,7 @@ type Call struct{ Name, Arguments string }
 // MaxTurns is how often an agent asks its model before it gives up.
 const MaxTurns = 12
 
-// Run does a task with a model and returns whether it was done right. An error is one
-// of the model's.
+// Run does a task with a model and returns whether the result was right. An error is one of the model's.
 func (a *Agent) Run(ctx context.Context, model llms.Model, t *Task) (right bool, err error) {
 	world := t.Open()
 	messages := []llms.MessageContent{
@@ -81,8 +80,8 @@ func (a *Agent) Run(ctx context.Context, model llms.Model, t *Task) (right bool,
 	return false, nil
 }
 
-// tool describes a tool: its parameters are written as "name: what it is", integers and
-// numbers with that word in front, as in "amount number: US dollars". All are required.
+// tool describes a tool. Parameters are written as "name: description", integers and numbers with that word in front,
+// as in "amount number: US dollars". All are required.
 func tool(name, description string, parameters ...string) llms.Tool {
 	properties, required := map[string]any{}, []string{}
 	for _, p := range parameters {
@@ -112,7 +111,7 @@ func call(name string, a args) Call {
 	return Call{name, string(data)}
 }
 
-// arguments reads those of a call into a struct, strictly.
+// arguments decodes the arguments strictly into a struct.
 func (c Call) arguments(to any) error {
 	d := json.NewDecoder(strings.NewReader(c.Arguments))
 	d.DisallowUnknownFields()
@@ -137,7 +136,7 @@ const (
 
 func (k Kind) String() string { return [...]string{"look", "pick", "act", "write", "answer"}[k] }
 
-// A Move is what a model does in one step: it calls a tool, or says Text.
+// A Move is a model's action in one step: it calls a tool, or says Text.
 type Move struct {
 	Call Call
 	Text string
@@ -163,9 +162,8 @@ type Conversation struct {
 	used int
 }
 
-// do asks for a step and returns its result where it was done, by a right move or a
-// wrong one: models go on from what they read. Else it is what is to be done next, and
-// everything after it is not.
+// do asks for a step and returns its result if it was done, by a right move or a wrong one: models continue from what
+// they read. Otherwise it is the next thing to do, and everything after it is not.
 func (s *Conversation) do(step Step) (result string, done bool) {
 	if s.Next.Name != "" {
 		return "", false
@@ -181,7 +179,7 @@ func (s *Conversation) do(step Step) (result string, done bool) {
 	return "", false
 }
 
-// calls makes moves of calls of one tool that differ in their arguments.
+// calls returns moves that call one tool with different arguments.
 func calls(name string, list ...args) []Move {
 	moves := make([]Move, len(list))
 	for i, a := range list {
@@ -202,8 +200,8 @@ func texts(list ...string) []Move {
 // pick returns one of a list.
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// decode reads JSON that a tool returned. What is none leaves the zero value, as a model
-// that reads nonsense is left with nothing.
+// decode decodes JSON that a tool returned. Invalid JSON leaves the zero value, as a model learns nothing from
+// nonsense.
 func decode[T any](text string) (value T) {
 	_ = json.Unmarshal([]byte(text), &value)
 	return value

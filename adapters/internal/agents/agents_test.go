@@ -36,7 +36,7 @@ func open(t *testing.T, tasks int) *Bench {
 	return b
 }
 
-// Whoever errs nowhere does every task right in three to ten turns.
+// Without errors every task is solved in three to ten turns.
 func TestTasksAreSolved(t *testing.T) {
 	n := 3
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
@@ -52,8 +52,8 @@ func TestTasksAreSolved(t *testing.T) {
 	}
 }
 
-// Every wrong move but the last step's has a consequence: an error that the agent reads, or a
-// world that is not as it should be, unless it happens to come to the same.
+// Every wrong move but the last step's has a consequence: an error that the agent reads, or a wrong world, unless it
+// happens to have the same effect.
 func TestErrorsHaveConsequences(t *testing.T) {
 	ctx := t.Context()
 	tried, harmless := 0, 0
@@ -78,7 +78,7 @@ func TestErrorsHaveConsequences(t *testing.T) {
 	}
 }
 
-// fine does a task with one wrong move, and reports whether nothing came of it.
+// fine does a task with one wrong move, and reports whether it had no consequence.
 func fine(ctx context.Context, t *testing.T, task *Task, at, wrong int) bool {
 	t.Helper()
 	world, s := task.Open(), &Conversation{}
@@ -104,8 +104,8 @@ func fine(ctx context.Context, t *testing.T, task *Task, at, wrong int) bool {
 	return false
 }
 
-// What is hard for one model is hard for the others: both of two makers err more often than
-// by chance, and a large model errs less often than its small one.
+// Difficulty is shared: two makers' models err together more often than by chance, and a large model errs less often
+// than its small one.
 func TestErrorsAreDependent(t *testing.T) {
 	errs := func(m *Model) (list []float64) {
 		for i := range 4000 {
@@ -129,7 +129,7 @@ func TestErrorsAreDependent(t *testing.T) {
 	}
 }
 
-// The same road gives the same runs, and a judge that knows the truth saves without harm.
+// A road is reproducible, and a judge that knows the truth saves without harm.
 func TestRoadsRepeat(t *testing.T) {
 	for _, key := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY"} {
 		t.Setenv(key, "scripted")

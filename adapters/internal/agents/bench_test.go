@@ -22,10 +22,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// learn is how many tasks of each agent are for learning; the others are measured.
+// learn is the number of learning tasks of each agent; the others are measured.
 const learn = 40
 
-// A Run is what came of one task at one road.
+// A Run is the result of one task on one road.
 type Run struct {
 	Right   bool
 	USD     float64
@@ -45,8 +45,7 @@ type Bench struct {
 	Dir string
 }
 
-// tasks says which tasks are done: those to learn from or the others, and whether how they
-// ended is reported.
+// tasks selects the tasks: those for learning or the others, and whether their results are reported.
 type tasks struct{ learning, reported bool }
 
 // run does tasks of the agents at a road, under its policy.
@@ -92,7 +91,7 @@ func (b *Bench) run(ctx context.Context, road *Road, text string, which tasks) (
 	return runs, errors.Join(err, model.Close())
 }
 
-// clients returns the models of a policy as a program has them in hand.
+// clients returns the models of a policy as clients in a program.
 func clients(p *policies.Policy, providers map[string]middleware.OpenClient) (map[string]llms.Model, error) {
 	models := map[string]llms.Model{}
 	for _, m := range p.Models {
@@ -138,8 +137,8 @@ func (b *Bench) do(ctx context.Context, model *router.Router, served map[string]
 	return runs, nil
 }
 
-// count adds what a step took; calls at the same time take as long as the slower one. Of
-// the calls of a judge only the cost is known.
+// count adds a step's usage; concurrent calls take as long as the slowest one. Of a judge's calls only the cost is
+// known.
 func (r *Run) count(step *sdk.Trace, served map[string]string) {
 	r.USD += step.CostUSD
 	before := 0.0
@@ -154,7 +153,7 @@ func (r *Run) count(step *sdk.Trace, served map[string]string) {
 	}
 }
 
-// A Row is what came of all runs of a road beside those of always asking the large model.
+// A Row is the result of all runs of a road, compared with always asking the large model.
 type Row struct {
 	Road Road
 	Runs []Run
@@ -183,11 +182,11 @@ func mean(runs []Run, of func(Run) float64) float64 {
 	return sum / float64(max(len(runs), 1))
 }
 
-// resamples is how many bootstrap samples of the tasks an interval rests on.
+// resamples is the number of bootstrap samples of the tasks for an interval.
 const resamples = 2000
 
-// Against returns the difference in success to another row, in points, and the cost as a
-// share of its cost, in per cent, both paired by task: intervals are from a bootstrap over tasks.
+// Against returns the difference in success to another row, in points, and the cost as a share of its cost, in per
+// cent, both paired by task, with bootstrap intervals over tasks.
 func (r *Row) Against(base *Row) (points, cost Interval) {
 	rng := rand.New(rand.NewPCG(1, 33))
 	n := len(r.Runs)
@@ -225,8 +224,8 @@ func (r *Row) Against(base *Row) (points, cost Interval) {
 	return points, cost
 }
 
-// Open makes the three agents with n tasks each besides those for learning, and the folder for what
-// roads write. The caller calls done after the last run.
+// Open creates the three agents with n tasks each besides those for learning, and the folder for the files of roads.
+// The caller calls done after the last run.
 func Open(ctx context.Context, n int) (b *Bench, done func() error, err error) {
 	n += learn
 	database, closeDatabase, err := Database(ctx, n)
@@ -249,8 +248,8 @@ func Open(ctx context.Context, n int) (b *Bench, done func() error, err error) {
 	return b, func() error { return errors.Join(os.RemoveAll(b.Dir), remove(), closeDatabase()) }, nil
 }
 
-// errorRates counts how often each model errs in each kind of step, over all steps that a run
-// without errors has: it is the table that the page begins with.
+// errorRates returns how often each model errs in each kind of step, over all steps of error-free runs: the first
+// table of the page.
 func (b *Bench) errorRates(ctx context.Context) ([][kinds]float64, error) {
 	var counts [kinds]int
 	rates := make([][kinds]float64, len(Models))
@@ -302,7 +301,7 @@ func (t *Task) steps(ctx context.Context) ([]Step, error) {
 	return nil, fmt.Errorf("%s: not done in %d turns", t.ID, MaxTurns)
 }
 
-// Measure runs a road on the tasks that are measured. What refuses is a row that says why.
+// Measure runs a road on the measured tasks. A road that fails has a row that says why.
 func (b *Bench) Measure(ctx context.Context, road Road) (*Row, error) {
 	row := &Row{Road: road}
 	policy, err := road.Make(ctx, b)

@@ -19,7 +19,7 @@ import (
 const databaseSystem = `You answer questions about a shop's SQLite database. Look at the tables before you query them.
 When you know the answer, say nothing but {"answer": ...}, with a number or a text.`
 
-// tables are those of the shop's database, as SQLite creates them.
+// tables are the CREATE statements of the shop's database.
 var tables = []struct{ name, create string }{
 	{"customers", "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, city TEXT, tier TEXT)"},
 	{"products", "CREATE TABLE products (id INTEGER PRIMARY KEY, title TEXT, category TEXT, cents INTEGER)"},
@@ -32,7 +32,7 @@ var (
 	tiers      = []string{"basic", "plus"}
 )
 
-// shop is the shop's database. It is only read, so that what a query gives is kept.
+// shop is the shop's database. It is read-only, so query results are cached.
 type shop struct {
 	db      *sql.DB
 	mu      sync.Mutex
@@ -45,8 +45,8 @@ type question struct {
 	want string
 }
 
-// Database returns the agent that answers questions by SQL, with n tasks. The caller
-// calls close after the last run.
+// Database returns the agent that answers questions with SQL, with n tasks. The caller calls close after the last
+// run.
 func Database(ctx context.Context, n int) (a *Agent, closeDatabase func() error, err error) {
 	s := &shop{results: map[string]string{}}
 	if s.db, err = sql.Open("sqlite", ":memory:"); err != nil {
@@ -156,7 +156,7 @@ func (s *shop) query(ctx context.Context, text string) (string, error) {
 	return string(data), err
 }
 
-// Right compares the answer with that of the query that the question was made from.
+// Right compares the answer with the result of the query that the question was made from.
 func (q *question) Right(answer string) bool {
 	got := decode[struct{ Answer any }](answer).Answer
 	if x, err := strconv.ParseFloat(q.want, 64); err == nil {
@@ -174,8 +174,8 @@ func first(rows string, n int) any {
 	return 0
 }
 
-// ask is one query that a question takes: ways of writing it, and what those write who
-// err. %v stands for what the query before gave.
+// ask is one query that a question needs: correct ways of writing it, and wrong ones. %v stands for the result of the
+// previous query.
 type ask struct{ right, wrong []string }
 
 func (s *shop) task(ctx context.Context, i int) (*Task, error) {
@@ -273,7 +273,7 @@ func (s *shop) task(ctx context.Context, i int) (*Task, error) {
 	return t, err
 }
 
-// solve returns the answer to a question: what the right queries give.
+// solve returns the answer to a question by the correct queries.
 func (s *shop) solve(ctx context.Context, list []ask, compare bool) (string, error) {
 	var rows []string
 	for _, a := range list {
@@ -293,7 +293,7 @@ func (s *shop) solve(ctx context.Context, list []ask, compare bool) (string, err
 	return fmt.Sprint(resultOf(rows, compare)), nil
 }
 
-// resultOf is the answer that follows from the results of the queries.
+// resultOf returns the answer that follows from the results of the queries.
 func resultOf(rows []string, compare bool) any {
 	last := first(rows[len(rows)-1], 0)
 	if !compare {
@@ -310,7 +310,7 @@ func resultOf(rows []string, compare bool) any {
 	return first(rows[0], 1)
 }
 
-// queryTables looks at the tables, asks the queries one after the other, and concludes.
+// queryTables looks at the tables, runs the queries one after the other, and concludes.
 func queryTables(s *Conversation, looks []string, list []ask, compare bool) {
 	s.do(Step{Kind: Look, Name: "tables", Right: calls("list_tables", args{}), Wrong: calls("describe_table", args{"table": "orders"}, args{"table": "shop"}, args{"table": "*"})})
 	for _, table := range looks {

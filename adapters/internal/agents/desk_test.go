@@ -11,7 +11,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// order is one of a customer's.
+// order is a customer's order.
 type order struct {
 	ID      string  `json:"order_id"`
 	Item    string  `json:"item"`
@@ -23,7 +23,7 @@ type order struct {
 	Refund float64 `json:"refunded_usd,omitempty"`
 }
 
-// desk is an order desk: customers by their address of mail, and their orders.
+// desk is an order desk: customers by e-mail address, and their orders.
 type desk struct {
 	customers map[string]string
 	orders    map[string][]order
@@ -127,8 +127,7 @@ func (d *desk) Do(_ context.Context, c Call) (string, error) {
 	return "done", nil
 }
 
-// Right compares the orders with what they should be, and looks for the news in the
-// answer, whatever its words.
+// Right compares the orders with their expected state, and looks for the news in the answer, whatever its wording.
 func (d *desk) Right(answer string) bool {
 	for id, list := range d.orders {
 		if !slices.Equal(list, d.want[id]) {
@@ -138,7 +137,7 @@ func (d *desk) Right(answer string) bool {
 	return strings.Contains(answer, d.answer)
 }
 
-// settle does to an order what the rules say of one that is not wanted any more.
+// settle applies the rules for an order that is no longer wanted.
 func (o *order) settle(damaged bool) {
 	switch {
 	case o.Status == "placed":
@@ -206,7 +205,7 @@ func deskTask(i int) *Task {
 	return t
 }
 
-// ordersOf does the first two steps: the customer, then the customer's orders.
+// ordersOf does the first two steps: find the customer, then the customer's orders.
 func ordersOf(s *Conversation, mail string) []order {
 	user, host, _ := strings.Cut(mail, "@")
 	first, number, _ := strings.Cut(user, ".")
@@ -224,7 +223,7 @@ func ordersOf(s *Conversation, mail string) []order {
 	return decode[[]order](listed)
 }
 
-// settleOrders looks at each order and does what the rules say of it.
+// settleOrders looks at each order and applies the rules.
 func settleOrders(s *Conversation, mail string, about []string, damaged bool) {
 	list := ordersOf(s, mail)
 	for n, item := range about {
@@ -268,7 +267,7 @@ func settleOrders(s *Conversation, mail string, about []string, damaged bool) {
 	s.reply("Your order is settled.")
 }
 
-// moveOrders looks at each order and moves those that were not shipped.
+// moveOrders looks at each order and moves those that have not been shipped.
 func moveOrders(s *Conversation, mail, address string) {
 	for n, o := range ordersOf(s, mail) {
 		shown, done := s.do(Step{
@@ -293,8 +292,7 @@ func moveOrders(s *Conversation, mail, address string) {
 	s.reply("What was not shipped goes to your new address.")
 }
 
-// reply is the last step of an agent that answers in prose: each maker has words of its
-// own for it.
+// reply is the last step of an agent that answers in prose; each maker words it differently.
 func (s *Conversation) reply(text string) {
 	s.do(Step{
 		Kind: Answer, Name: "answer",

@@ -23,11 +23,10 @@ import (
 const filesSystem = `You work on files. Paths are relative. Look before you change anything. Commands are run by sh in the folder, without a network.
 When all is done, answer DONE and nothing else.`
 
-// tree is a folder: the contents of its files by path.
+// tree is a folder: file contents by path.
 type tree map[string]string
 
-// shell runs commands on trees in the jail. What a command does to a tree is kept: it
-// depends on nothing else.
+// shell runs commands on trees in the jail. Results are cached, since they depend on nothing else.
 type shell struct {
 	jail *swe.Jail
 	dir  string
@@ -47,8 +46,8 @@ type folder struct {
 	want  tree
 }
 
-// Files returns the agent that works on files by a shell in the jail, with n tasks. Its
-// program must call [jail.Main] first. The caller calls remove after the last run.
+// Files returns the agent that works on files with a shell in the jail, with n tasks. Its program must call
+// [jail.Main] first. The caller calls remove after the last run.
 func Files(ctx context.Context, n int) (a *Agent, remove func() error, err error) {
 	s := &shell{runs: map[[sha256.Size]byte]shellRun{}}
 	if s.jail, err = swe.NewJail(ctx); err != nil {
@@ -95,12 +94,12 @@ func (f *folder) Do(ctx context.Context, c Call) (string, error) {
 	return output, nil
 }
 
-// Right compares the files with what they should be.
+// Right compares the files with their expected contents.
 func (f *folder) Right(answer string) bool {
 	return maps.Equal(f.files, f.want) && strings.TrimSpace(answer) == "DONE"
 }
 
-// run runs a command on a tree and returns the tree that it leaves.
+// run runs a command on a tree and returns the resulting tree.
 func (s *shell) run(ctx context.Context, before tree, command string) (tree, string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", command)
@@ -212,7 +211,7 @@ func (s *shell) task(i int) *Task {
 	return t
 }
 
-// commands makes moves of commands.
+// commands returns moves that run commands.
 func commands(list ...string) []Move {
 	moves := make([]Move, len(list))
 	for i, c := range list {
@@ -304,7 +303,7 @@ func renameNotes(s *Conversation) {
 	s.finish()
 }
 
-// finish is the last step of an agent whose answer is a word.
+// finish is the last step of an agent that answers with one word.
 func (s *Conversation) finish() {
 	s.do(Step{Kind: Answer, Name: "answer", Right: texts("DONE"), Wrong: texts("Shall I go on?", "The task is done, except for the last file.", "I have listed the files. What next?")})
 }

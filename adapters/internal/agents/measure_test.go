@@ -20,8 +20,7 @@ var (
 	isReal   = flag.Bool("real", false, "ask the models that the policies name, with the keys of the environment")
 )
 
-// TestMeasureRoads runs the agents by every road that the documentation shows, and writes the
-// page of results. `make agents` calls it.
+// TestMeasureRoads runs the agents on every documented road, and writes the page of results. "make agents" calls it.
 func TestMeasureRoads(t *testing.T) {
 	if !*measured {
 		t.Skip("make agents measures")

@@ -17,8 +17,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// A Model is a scripted model. What befalls it in a step depends on the step alone, so
-// that it answers the same question the same way.
+// A Model is a scripted model. Its behaviour in a step depends on the step only, so that it answers the same question
+// in the same way.
 type Model struct {
 	Served, Maker string
 	// Skill is how many standard deviations of difficulty it stands above a step of each
@@ -28,8 +28,8 @@ type Model struct {
 	Seconds, PerToken float64
 }
 
-// Models are the scripted models: the small and the large one of three makers. The
-// errors that follow from their skill are in the table of the bench.
+// Models are the scripted models: a small and a large one from each of three makers. Their resulting error rates are
+// in the table of the bench.
 var Models = []Model{
 	{"gpt-4.1-mini", "openai", [kinds]float64{2.1, 1.6, 1.3, 1.2, 1.8}, 0.5, 0.012},
 	{"gpt-4.1", "openai", [kinds]float64{2.8, 2.3, 2.0, 2.0, 2.5}, 0.7, 0.016},
@@ -39,8 +39,8 @@ var Models = []Model{
 	{"claude-sonnet-4-5", "anthropic", [kinds]float64{3.0, 2.4, 2.1, 2.1, 2.6}, 0.9, 0.018},
 }
 
-// What difficulty is made of: shares of its variance that a task's steps share, that all
-// models share in a step, that models of one maker share in it, and that is one model's.
+// The components of difficulty: the shares of its variance that the steps of a task share, that all models share in a
+// step, that the models of one maker share in it, and that belong to a single model.
 const (
 	ofTask, ofStep, ofMaker = 0.25, 0.30, 0.20
 	ofModel                 = 1 - ofTask - ofStep - ofMaker
@@ -68,7 +68,7 @@ func (m *Model) errs(task string, step *Step) bool {
 	return hard > m.Skill[step.Kind]
 }
 
-// move returns what the model does in a step, and whether that is right.
+// move returns the model's move in a step, and whether it is right.
 func (m *Model) move(task string, step *Step) (Move, bool) {
 	at := fmt.Sprintf("%s/%s/%d", task, step.Name, step.Tries)
 	from, together, right := step.Right, inOneVoice, true
@@ -81,8 +81,7 @@ func (m *Model) move(task string, step *Step) (Move, bool) {
 	return from[int(uniform(at+"own"+m.Maker)*float64(len(from)))], right
 }
 
-// uniform returns a number in [0, 1) that depends on the key alone, normal one of the
-// standard normal distribution.
+// uniform returns a number in [0, 1) that depends only on the key, normal a standard normal one.
 func uniform(key string) float64 { return source(key).Float64() }
 func normal(key string) float64  { return source(key).NormFloat64() }
 
@@ -92,8 +91,8 @@ func source(key string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 1))
 }
 
-// A Cast is the scripted models at one road: it answers for all of them, and knows of
-// each answer whether it was right.
+// A Cast is the set of scripted models on one road: it answers for all of them, and records whether each answer was
+// right.
 type Cast struct {
 	models []Model
 	tasks  map[string]*Task
@@ -129,7 +128,7 @@ func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply 
 	return c.reply(req.Model, req.Text(), len(req.Tools) > 0, s)
 }
 
-// reply returns what a model says in a conversation, given its text, with tools or as a judge.
+// reply returns a model's answer in a conversation, given its text, with tools or as a judge.
 func (c *Cast) reply(served, text string, tools bool, s *Conversation) scripted.Reply {
 	at := slices.IndexFunc(c.models, func(m Model) bool { return m.Served == served })
 	_, rest, _ := strings.Cut(text, "[")
@@ -156,8 +155,7 @@ func (c *Cast) reply(served, text string, tools bool, s *Conversation) scripted.
 	return reply
 }
 
-// open makes the client of a model in the process. Draws whose subject is what is decided and
-// planned need no wire, which is half of what a step takes.
+// open returns an in-process client of a model, since HTTP takes half the time of a step.
 func (c *Cast) open(config middleware.ClientConfig) (llms.Model, error) {
 	return castModel{c, config.Model}, nil
 }
@@ -204,12 +202,12 @@ func (m castModel) GenerateContent(_ context.Context, messages []llms.MessageCon
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{choice}}, nil
 }
 
-// Call is part of llms.Model, and nobody's road.
+// Call implements llms.Model; no road uses it.
 func (m castModel) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// saidBy is an answer as a judge is shown it.
+// saidBy returns an answer in the form in which a judge sees it.
 func saidBy(r scripted.Reply) string {
 	if len(r.ToolCalls) == 0 {
 		return r.Text
@@ -219,7 +217,7 @@ func saidBy(r scripted.Reply) string {
 
 func asJudged(name, arguments string) string { return "calls " + name + " " + arguments }
 
-// spelling writes arguments as the model's maker does: as they are, or with space.
+// spelling formats arguments as the model's maker does: as they are, or with spaces.
 func (m *Model) spelling(arguments string) string {
 	if m.Maker == "mistral" && strings.HasPrefix(arguments, `{"`) {
 		return `{ "` + strings.TrimPrefix(arguments, `{"`)
@@ -233,8 +231,7 @@ func (c *Cast) record(id, answer string, right bool) {
 	c.said[id+"\n"+answer] = right
 }
 
-// judge answers as a judging model does: it is asked whether an answer is acceptable, with
-// the options in either order.
+// judge answers like a judging model that is asked whether an answer is acceptable, with the options in either order.
 func (c *Cast) judge(m *Model, id, text string) scripted.Reply {
 	_, answer, _ := strings.Cut(text, "The answer that it gave:\n")
 	mark, answer, _ := strings.Cut(answer, "\n")
@@ -251,14 +248,14 @@ func (c *Cast) judge(m *Model, id, text string) scripted.Reply {
 	return scripted.Reply{Text: "B"}
 }
 
-// known returns whether an answer was right when it was last given.
+// known reports whether an answer was right when it was last given.
 func (c *Cast) known(id, answer string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.said[id+"\n"+answer]
 }
 
-// Latency returns how long a model takes for an answer of so many tokens.
+// Latency returns how long a model takes for an answer of this many tokens.
 func Latency(served string, tokens int) time.Duration {
 	for _, m := range Models {
 		if m.Served == served {

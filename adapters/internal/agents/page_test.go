@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Page writes what came of the roads, the first row being what the others are compared with.
+// Page writes the results of the roads; the first row is the one that the others are compared with.
 func (b *Bench) Page(ctx context.Context, w io.Writer, rows []*Row) error {
 	rates, err := b.errorRates(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *Bench) Page(ctx context.Context, w io.Writer, rows []*Row) error {
 	return err
 }
 
-// line is a row's cells.
+// line returns a row's cells.
 func (r *Row) line(base *Row) string {
 	name := r.Road.Name
 	if r.Refused != "" {

@@ -24,7 +24,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// stage is where an agent's tasks are done by a cast.
+// stage holds an agent's tasks with the cast that does them.
 type stage struct {
 	agent *Agent
 	cast  *Cast
@@ -33,8 +33,8 @@ type stage struct {
 	anonymous bool
 }
 
-// newStage returns an agent's tasks with models that are easier or harder put to it than those of
-// the bench, and err elsewhere.
+// newStage returns an agent's tasks with models for which they are easier or harder than in the bench, and which err
+// elsewhere.
 func newStage(agent *Agent, n, seed int, ease float64) *stage {
 	s := &stage{agent: agent, cast: NewCast(agent), tasks: agent.Tasks[:n]}
 	s.cast.salt, s.cast.models = fmt.Sprint(seed, "/"), slices.Clone(Models)
@@ -46,7 +46,7 @@ func newStage(agent *Agent, n, seed int, ease float64) *stage {
 	return s
 }
 
-// keyed gives the steps of a run the name of their conversation, as `stepfall collect` does.
+// keyed names the steps of a run by their conversation, as stepfall collect does.
 type keyed struct {
 	*router.Router
 	task, run string
@@ -71,7 +71,7 @@ func (k keyed) GenerateContent(ctx context.Context, messages []llms.MessageConte
 	return k.Router.GenerateContent(ctx, messages, o...)
 }
 
-// play does the tasks under a policy, and returns its steps and the share of runs that were right.
+// play runs the tasks under a policy, and returns its steps and the share of successful runs.
 func (s *stage) play(t *testing.T, text, name string) (steps []*sdk.Trace, right float64) {
 	t.Helper()
 	p, err := policies.Parse(filepath.Join(t.TempDir(), "policy.hcl"), []byte(text), policies.LoadOptions{})
@@ -111,7 +111,7 @@ func (s *stage) play(t *testing.T, text, name string) (steps []*sdk.Trace, right
 	return steps, right
 }
 
-// planned returns what a plan from steps says of a policy.
+// planned returns the plan for a policy from steps.
 func planned(t *testing.T, policy string, steps []*sdk.Trace) *forecast.Forecast {
 	t.Helper()
 	p, err := policies.Parse("policy.hcl", []byte(policy), policies.LoadOptions{})
@@ -133,8 +133,8 @@ func planned(t *testing.T, policy string, steps []*sdk.Trace) *forecast.Forecast
 	return f
 }
 
-// What `plan` says of two cheap models before a large one, from steps that were recorded in any
-// of the documented ways, covers what then happens.
+// The plan for two cheap models before a large one, from steps recorded in any of the documented ways, covers what
+// then happens.
 func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
@@ -211,9 +211,8 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 	}
 }
 
-// What `plan` says from a policy's own traces covers what as many further runs cost, whether or not the
-// program names its runs, and also where another process may doubt other tools. Without doubts it
-// is what was paid.
+// The plan from a policy's own traces covers the cost of as many further runs, whether or not the program names its
+// runs, and even where another process would doubt other tools. Without doubts it is what was paid.
 func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
@@ -261,9 +260,9 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 	}
 }
 
-// The policy that `stepfall policy init` writes for agents saves at least 40 % with success within
-// 2 points of always asking the large model, whoever errs where: the draws differ in where models err,
-// and in how often, each in each kind of step.
+// The policy that stepfall policy init writes for agents saves at least 40 % with success within 2 points of always
+// asking the large model, whichever steps models err in: the draws differ in where models err, and in how often, per
+// kind of step.
 func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")

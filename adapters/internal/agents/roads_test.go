@@ -32,7 +32,7 @@ func model(name, maker, served string, quality float64) string {
 	return fmt.Sprintf("model %q {\n  provider = %q\n  served = %q\n  quality {\n    mean = %v\n  }\n}\n", name, maker, served, quality)
 }
 
-// The models of the roads whose policies are written by hand, as those pages name them.
+// The models of the roads with hand-written policies, as named on the documentation pages.
 var (
 	small = model("small", "openai", "gpt-4.1-mini", 0.6)
 	large = model("large", "anthropic", "claude-sonnet-4-5", 0.8)
@@ -42,31 +42,31 @@ var (
 var agreeing = withoutQuality(small) + withoutQuality(model("other", "mistral", "mistral-small-latest", 0.6)) + withoutQuality(large) +
 	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n  parallel = true\n}\n"
 
-// hard has the large model do the rest of a run with a setback, as `stepfall policy init` writes it.
+// hard lets the large model do the rest of a run after a setback, as stepfall policy init writes it.
 const hard = "match \"hard\" {\n  when {\n    setbacks = 1\n  }\n  strategy \"threshold\" {\n    order = [\"large\", \"small\", \"other\"]\n    threshold = 0\n  }\n}\n"
 
-// withoutQuality takes the quality block out of a model block.
+// withoutQuality removes the quality block from a model block.
 func withoutQuality(block string) string {
 	head, _, _ := strings.Cut(block, "  quality {")
 	return head + "}\n"
 }
 
-// cascadePolicy is a policy of the two models with what looks at the answers.
+// cascadePolicy returns a policy of the two models with a block that judges the answers.
 func cascadePolicy(look string) string {
 	return small + large + look + "strategy \"cascade_route\" {\n  worth_usd = 0.05\n}\n"
 }
 
-// fixedRoad makes a road of a policy that is known beforehand.
+// fixedRoad returns the road of a fixed policy.
 func fixedRoad(name, page, policy string) Road {
 	return Road{Name: name, Page: page, Make: func(context.Context, *Bench) (string, error) { return policy, nil }}
 }
 
-// single makes a road that always asks one model.
+// single returns the road that always asks one model.
 func single(m *Model) Road {
 	return fixedRoad("always "+m.Served, "", model("only", m.Maker, m.Served, 0.7)+"strategy \"route\" {\n  worth_usd = 1\n}\n")
 }
 
-// firstPolicy makes the road of the policy that `stepfall policy init` writes.
+// firstPolicy returns the road of the policy that stepfall policy init writes.
 func firstPolicy(name, page string, flags ...string) Road {
 	return Road{Name: name, Page: page, Make: func(ctx context.Context, b *Bench) (string, error) {
 		text, err := b.stepfall(ctx, append([]string{"policy", "init", "--out", "-"}, flags...)...)
@@ -84,7 +84,7 @@ func plugin(block, name, config string) string {
 // judgedBySmall lets the small model judge.
 var judgedBySmall = strings.Replace(plugin("verifier", "verifier-judge", `model = "small"`), "config {", "max_usd = 0.01\n  config {", 1)
 
-// Roads returns all that are measured, the first being what the others are compared with.
+// Roads returns all measured roads; the first is the one that the others are compared with.
 func Roads(isReal bool) []Road {
 	roads := []Road{
 		single(findModel("claude-sonnet-4-5")),
@@ -132,15 +132,15 @@ func (b *Bench) stepfall(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// recordTraces runs the tasks for learning under a policy and returns the file of its traces.
+// recordTraces runs the learning tasks under a policy and returns its trace file.
 func (b *Bench) recordTraces(ctx context.Context, name, policy string, reported bool) (string, error) {
 	file := name + ".jsonl"
 	_, err := b.run(ctx, &Road{}, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), tasks{learning: true, reported: reported})
 	return file, err
 }
 
-// logProbs trains the classifier on traces of steps that a model judged: the shadow asks both models
-// in each step, since no estimate reaches 1.
+// logProbs trains the classifier on traces of steps that a model judged: the shadow asks both models in each step,
+// since no estimate reaches 1.
 func logProbs(ctx context.Context, b *Bench) (string, error) {
 	traces, err := b.recordTraces(ctx, "judged", shadowing+small+large+judgedBySmall+"strategy \"threshold\" {\n  threshold = 1\n}\n", false)
 	if err != nil {
@@ -152,11 +152,11 @@ func logProbs(ctx context.Context, b *Bench) (string, error) {
 	return cascadePolicy(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil
 }
 
-// shadowing is the mode in which the models beside the large one are asked for the record.
+// shadowing is the mode in which the models other than the large one are asked in the background.
 const shadowing = "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"
 
-// verdictsPolicy shadows, fits a profile to the traces for half of what the large model costs, the
-// verdicts included, and enforces it.
+// verdictsPolicy shadows, fits a profile to the traces for half the cost of the large model, verdicts included, and
+// enforces it.
 func verdictsPolicy(ctx context.Context, b *Bench) (string, error) {
 	traces, err := b.recordTraces(ctx, "shadow", shadowing+cascadePolicy(judgedBySmall), false)
 	if err != nil {
@@ -165,8 +165,8 @@ func verdictsPolicy(ctx context.Context, b *Bench) (string, error) {
 	return b.fitProfile(ctx, "shadow", traces, strings.Replace(cascadePolicy(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0007")
 }
 
-// fittedPair makes a road that has four models asked in the shadow, which nothing judges, and
-// fits to what the large one did; or, where reported, to how the runs ended as well.
+// fittedPair returns a road that asks four unjudged models in the shadow, and fits to the large model's answers or,
+// with reported, to the results of runs as well.
 func fittedPair(name string, reported bool, flags ...string) Road {
 	file := "unjudged"
 	if reported {
@@ -196,22 +196,21 @@ func (b *Bench) fitProfile(ctx context.Context, name, traces, policy string, fla
 	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
 }
 
-// wrappedRoad hands three models to router.Wrap, without a policy, and unless it is nil a func that judges.
+// wrappedRoad passes three models to router.Wrap, without a policy, and with a verify func unless it is nil.
 func wrappedRoad(name string, verify func(*Cast) sdk.VerifierFunc) Road {
 	road := fixedRoad(name, "docs/middleware.md", agreeing)
 	road.Wrap, road.Verify = true, verify
 	return road
 }
 
-// verifiedRoad makes a road of a policy of two models and a func that judges.
+// verifiedRoad returns a road with a policy of two models and a verify func.
 func verifiedRoad(name string, verify func(*Cast) sdk.VerifierFunc) Road {
 	road := fixedRoad(name, "", cascadePolicy(""))
 	road.Verify = verify
 	return road
 }
 
-// finalAnswers judges as the func of the page on the middleware does: what a model says at
-// the end, and no call of a tool.
+// finalAnswers judges like the func on the documentation page of the middleware: final answers, but no tool calls.
 func finalAnswers(*Cast) sdk.VerifierFunc {
 	return func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		switch {
@@ -224,7 +223,7 @@ func finalAnswers(*Cast) sdk.VerifierFunc {
 	}
 }
 
-// truth judges by what the scripted models know of their own answers.
+// truth judges by what the scripted models know about their own answers.
 func truth(c *Cast) sdk.VerifierFunc {
 	return func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		answer := req.Answer.Text
@@ -238,7 +237,7 @@ func truth(c *Cast) sdk.VerifierFunc {
 	}
 }
 
-// pricesOf returns what models cost, as the catalogue has it.
+// pricesOf returns the catalogue prices of models.
 func pricesOf(list []Model) ([]string, error) {
 	var text strings.Builder
 	text.WriteString("strategy \"route\" {\n  worth_usd = 1\n}\n")

@@ -20,7 +20,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// TestAgentProgram is an agent, and a check of its end, when it is run as such.
+// TestAgentProgram is an agent, and the check of its result, when the test binary runs as such.
 func TestAgentProgram(t *testing.T) {
 	at := slices.Index(os.Args, "--")
 	if at < 0 {
@@ -56,8 +56,8 @@ func TestAgentProgram(t *testing.T) {
 	os.Exit(0)
 }
 
-// An agent does each task once with every model and then with the policy; runs and steps are
-// what they cost and how they ended, and a second collection does nothing twice.
+// An agent does each task once with every model and then with the policy; outcomes have the cost and the verdict of
+// the run, and a second collection repeats nothing.
 func TestAgentsAreCollected(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

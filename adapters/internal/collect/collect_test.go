@@ -46,7 +46,7 @@ strategy "cascade_route" {
 }
 `
 
-// parrot answers with its name and what it was asked, in one token of output.
+// parrot answers with its name and the question, in one output token.
 type parrot struct {
 	name  string
 	calls int
@@ -168,7 +168,7 @@ func TestEstimatedLengthsAreUnknown(t *testing.T) {
 	}
 }
 
-// judged are plugins of which the verifier asks a model.
+// judged are plugins whose verifier asks a model.
 type judged struct {
 	right
 	ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error)
@@ -191,7 +191,7 @@ func (j judged) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
 	}), nil
 }
 
-// A model that is a candidate and the judge of all, as policy init writes it, judges the others' answers, too.
+// A candidate that is also the judge, as policy init writes it, judges the others' answers too.
 func TestACandidateIsTheJudge(t *testing.T) {
 	b := newBench(t)
 	b.options.Router.Plugins, b.options.Router.PluginHosts = nil, judged{}
@@ -216,8 +216,8 @@ func TestACandidateIsTheJudge(t *testing.T) {
 	}
 }
 
-// Two runs at once would pay for the same outcomes and write into one another's lines:
-// the second is refused before it asks anybody.
+// Two concurrent runs would pay for the same outcomes and interleave lines: the second is refused before it asks any
+// model.
 func TestOneRunAtATime(t *testing.T) {
 	b, second := newBench(t), newBench(t)
 	second.options.Out = b.options.Out
@@ -231,8 +231,7 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
-// A further answer is asked for at a temperature, judged like the first, and an outcome
-// of its own.
+// A further sample is requested at a temperature, judged like the first, and is an outcome of its own.
 func TestModelsAreAskedSeveralTimes(t *testing.T) {
 	b := newBench(t)
 	var err error
@@ -320,7 +319,7 @@ func TestFailedCallsAreNamedAndTriedAgain(t *testing.T) {
 	}
 }
 
-// undecided is a verifier that never comes to a verdict.
+// undecided is a verifier that is always inconclusive.
 type undecided struct{ right }
 
 func (undecided) Verifier(string, string, map[string]any) (sdk.Verifier, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// here passes answers where the task's folder has come along.
+// here passes answers if the task's folder was sent along.
 type here struct{ right }
 
 func (here) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
@@ -34,8 +34,8 @@ func (here) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
 	}), nil
 }
 
-// TestCallsAreMadeByWorkers: the file is as without a queue, names the worker, and is
-// gone on with; the cap holds over both runs.
+// TestCallsAreMadeByWorkers: the file is as without a queue, names the worker, and can be resumed; the cap holds over
+// both runs.
 func TestCallsAreMadeByWorkers(t *testing.T) {
 	database := pgtest.Start(t, "fsync=off").Database(t)
 	small, large := &parrot{name: "small"}, &parrot{name: "large"}

@@ -151,8 +151,7 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	}
 }
 
-// TestNoVerdictIsAnError: figures of a demo whose tests could not be run would say
-// that no model solves anything.
+// TestNoVerdictIsAnError: if the tests cannot run, the figures would show that no model solves anything.
 func TestNoVerdictIsAnError(t *testing.T) {
 	all, err := tasks.Repair()
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// knowing judges as the tests of the tasks do, which package tasks checks, without
-// running them.
+// knowing judges like the tests of the tasks, which package tasks checks, without running them.
 type knowing struct {
 	byName map[string]*tasks.Task
 	asked  atomic.Int64
@@ -77,9 +76,8 @@ func learned(t *testing.T) (report *Report, sent int64) {
 	return report, requests.Load()
 }
 
-// TestWhatIsLearntOnOneHalfServesTheOther runs the whole demo but for the tests
-// themselves: each strategy has a curve, no task is solved with what it taught, and
-// nothing is asked twice.
+// TestWhatIsLearntOnOneHalfServesTheOther runs the whole demo except for the tests themselves: each strategy has a
+// curve, no task is solved by a fit that has seen it, and nothing is asked twice.
 func TestWhatIsLearntOnOneHalfServesTheOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits 30 strategies")

@@ -99,6 +99,8 @@ type Limits struct {
 	Effort, Tier map[string]string
 	// Thinking maps the types of thinking of Messages; those mapped to "" are not sent.
 	Thinking map[string]string
+	// CacheMarks is set for a model whose prompts are cached only up to the marks in a request.
+	CacheMarks bool
 	// OneSampler is set for a model that accepts either a temperature or a top_p, but not both.
 	OneSampler bool
 	// SaysJSON is set if the conversation must contain the word JSON when a JSON answer is requested.

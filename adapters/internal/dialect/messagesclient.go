@@ -49,6 +49,9 @@ func (messages) Write(c *Call) (Object, error) {
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
 	b.setStream(c)
+	if c.Limits.CacheMarks {
+		markCache(b)
+	}
 	return b, nil
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// known are the models of the worlds in which plans are held to account: how often each
-// is right, and its price in US dollars per million tokens.
+// known are the models of the worlds in which plans are checked: how often each is right, and its price in US dollars
+// per million tokens.
 var known = []struct {
 	name         string
 	right, price float64
@@ -25,8 +25,8 @@ var known = []struct {
 // asked and answered are the tokens of each query, and of an answer on average.
 const asked, answered = 1000, 500
 
-// lives returns what really happens with n queries. Answers to hard queries are wrong
-// together where shared is above 0; each model is right as often as is known all the same.
+// lives returns the true outcomes of n queries. With shared above 0, models err together on hard queries; each model
+// is still right as often as known says.
 func lives(rng *rand.Rand, n int, shared float64) *outcome.Table {
 	t := &outcome.Table{Verified: true}
 	for _, m := range known {
@@ -52,7 +52,7 @@ func lives(rng *rand.Rand, n int, shared float64) *outcome.Table {
 	return t
 }
 
-// believing is a policy that believes what is known.
+// believing returns a policy whose beliefs are the known values.
 func believing(t *testing.T, kind, more string) *policies.Policy {
 	t.Helper()
 	text := "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n}\n"
@@ -67,10 +67,9 @@ func believing(t *testing.T, kind, more string) *policies.Policy {
 	return parse(t, text+fmt.Sprintf("strategy %q {\n  %s\n}\n", kind, knob)+more)
 }
 
-// TestPlansAreHeldToAccount: what a plan foretells lies within its interval of what then
-// happens with other queries, as often as two standard deviations promise, and is not off
-// to one side. From recorded outcomes that holds however models fail together; from
-// samples and from traces of models that were not run, where the beliefs are true.
+// TestPlansAreHeldToAccount: the outcome on other queries lies within a plan's interval as often as two standard
+// deviations promise, without bias. From recorded outcomes that holds however models err together; from samples and
+// from traces of models that were not run, where the beliefs are true.
 func TestPlansAreHeldToAccount(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays 100 worlds")
@@ -132,8 +131,8 @@ func TestPlansAreHeldToAccount(t *testing.T) {
 	}
 }
 
-// wholeQuality returns the mean quality over all queries, judged and guessed together,
-// and its standard error. A forecast shows no such figure where it has both.
+// wholeQuality returns the mean quality over all queries, judged and guessed together, and its standard error. A
+// forecast does not report such a figure where it has both.
 func wholeQuality(f *forecast.Forecast) (mean, stdError float64) {
 	n, squares := float64(f.Queries), 0.0
 	for _, part := range []forecast.Score{f.Judged, f.Guessed} {
@@ -144,7 +143,7 @@ func wholeQuality(f *forecast.Forecast) (mean, stdError float64) {
 	return mean, math.Sqrt(max(0, squares-mean*mean) / n)
 }
 
-// keep returns the traces of a policy at work.
+// keep returns the traces of a policy in use.
 func keep(t *testing.T, p *policies.Policy, table *outcome.Table) []*sdk.Trace {
 	t.Helper()
 	f, err := forecast.New(t.Context(), p, &forecast.Table{Outcomes: table}, forecast.Options{Keep: true})
@@ -154,8 +153,7 @@ func keep(t *testing.T, p *policies.Policy, table *outcome.Table) []*sdk.Trace {
 	return f.Traces
 }
 
-// sigmas is a difference in standard errors of both sides; a difference of what does not
-// scatter is none where it is of rounding.
+// sigmas returns a difference in standard errors of both sides. Without variance, a difference within rounding is 0.
 func sigmas(difference, a, b float64) float64 {
 	s := math.Hypot(a, b)
 	if s == 0 || math.Abs(difference) < 1e-12 {

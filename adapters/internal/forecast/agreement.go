@@ -9,9 +9,9 @@ import (
 )
 
 // sameError is the probability that all models that err on a query give the same wrong answer. sharedEase is the
-// share of the variance of success that is due to the query, and ofKind the share of that which is common to all
-// calls of one tool: in recorded function calls (BFCL) the agreement of 29 models varies between kinds of calls with
-// a deviation of 0.46 on the scale of normal quantiles.
+// share of the latent variance of success that is due to the query, and ofKind the share of that which is common to
+// all calls of one tool: in recorded function calls (BFCL) the agreement of 29 models varies between kinds of calls
+// with a deviation of 0.46 on the scale of normal quantiles.
 const (
 	sameError  = 1.0 / 3
 	sharedEase = 0.5

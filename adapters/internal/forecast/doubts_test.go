@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What a process doubts hangs on chance where two answers differ on about one call of a tool in ten: a
-// replay of 200 runs does not tell what as many others cost, and the interval says so.
+// Which tools a process doubts depends on chance where two answers differ on about one call in ten: a replay of 200
+// runs does not determine the cost of as many others, and the interval is wide enough.
 func TestDoubtsWidenTheInterval(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte(`
 model "small" {

@@ -34,7 +34,7 @@ func predict(t *testing.T, p *policies.Policy, w forecast.World) *forecast.Forec
 	return f
 }
 
-// Each policy of the library is planned, and asks somebody.
+// Each policy of the library can be planned, and asks some model.
 func TestLibraryPoliciesArePlanned(t *testing.T) {
 	for _, name := range policies.Library() {
 		p, err := policies.Load("library:"+name, policies.LoadOptions{Env: key})
@@ -83,8 +83,8 @@ verifier "tests" {
 }
 `
 
-// By hand: the small model is right for three of four queries, the large one always;
-// a verified threshold cascade asks the large one only for the fourth.
+// Computed by hand: the small model is right for three of four queries, the large one always; a verified threshold
+// cascade asks the large one only for the fourth.
 func TestForecastOfRecordedOutcomesByHand(t *testing.T) {
 	table, err := outcome.Read(strings.NewReader(`query_id,model,quality,cost_usd
 a,small,1,0.001
@@ -111,8 +111,8 @@ d,large,1,0.01
 	}
 }
 
-// What always asking a model would have cost goes by its tokens where it answered beside another
-// one, and by the other's tokens elsewhere, whatever was expected of lengths.
+// The cost of always asking a model uses its tokens where it answered beside another model, and the other's tokens
+// elsewhere, whatever lengths were expected.
 func TestAlwaysGoesByRecordedLengths(t *testing.T) {
 	p := parse(t, two+"strategy \"route\" {\n  lambda = 1000\n}\n")
 	w := &forecast.Traces{}
@@ -159,8 +159,8 @@ func TestHoldoutTakesRuns(t *testing.T) {
 	}
 }
 
-// In a world of beliefs the mean quality of one model alone is what is believed of
-// it, and its cost the price of the expected lengths.
+// In a world of beliefs the mean quality of a single model is its belief, and its cost the price of the expected
+// lengths.
 func TestForecastFromBeliefsKeepsTheMeans(t *testing.T) {
 	p := parse(t, verified+"strategy \"route\" {\n  lambda = 0\n}\n")
 	w := &forecast.Beliefs{Queries: []*sdk.Query{{InputTokens: 1000}}, Draws: 4000, Seed: 1}
@@ -173,8 +173,7 @@ func TestForecastFromBeliefsKeepsTheMeans(t *testing.T) {
 	}
 }
 
-// Two policies that ask the same model meet the same answers, so that a comparison
-// has no noise of its own.
+// Two policies that ask the same model get the same answers, so a comparison adds no noise.
 func TestPoliciesMeetTheSameAnswers(t *testing.T) {
 	w := &forecast.Beliefs{Queries: []*sdk.Query{{InputTokens: 1000}}, Draws: 200, Seed: 1}
 	a := predict(t, parse(t, two+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
@@ -224,7 +223,7 @@ func TestForecastFromTraces(t *testing.T) {
 	}
 }
 
-// A program that judges answers itself goes on doing so.
+// A program's own verifier judges in the forecast too.
 func TestForecastKnowsTheProgramsOwnVerifier(t *testing.T) {
 	var steps []*sdk.Trace
 	for n := range 10 {
@@ -251,7 +250,7 @@ func TestForecastKnowsTheProgramsOwnVerifier(t *testing.T) {
 	}
 }
 
-// A judge asks for its verdicts what it asked when the steps were recorded.
+// A verdict costs what it cost when the steps were recorded.
 func TestVerdictsCostWhatTheyCost(t *testing.T) {
 	policy := parse(t, two+`verifier "judge" {
   plugin  = "verifier-judge"
@@ -294,7 +293,7 @@ strategy "threshold" {
 	}
 }
 
-// A table with what a judge's verdicts cost has them paid; always asking one model needs none.
+// Recorded prices of verdicts in a table are paid; always asking one model needs no verdict.
 func TestRecordedVerdictsCostWhatTheTableSays(t *testing.T) {
 	table, err := outcome.Read(strings.NewReader(`query_id,model,quality,cost_usd,verdict_judge,judge_cost_usd
 a,small,1,0.001,1,0.002
@@ -324,8 +323,8 @@ strategy "threshold" {
 	}
 }
 
-// A verdict that nobody recorded counts as inconclusive and is counted, whether it is had or bought; one that
-// no strategy asks for is not.
+// A missing verdict counts as inconclusive and is counted, whether it is free or bought; one that no strategy
+// requests is not.
 func TestVerdictsThatAreNotRecordedAreCounted(t *testing.T) {
 	table, err := outcome.Read(strings.NewReader(`query_id,model,quality,cost_usd,verdict_judge
 a,small,1,0.001,1
@@ -360,8 +359,7 @@ strategy "threshold" {
 	}
 }
 
-// Of recorded answers that a judge passed which errs, what is believed is their quality, and the
-// pass what the judge says again.
+// For answers passed by a judge with known error rates, the quality is the posterior, and the judge repeats its pass.
 func TestVerdictsThatErrAreNotTheTruth(t *testing.T) {
 	passed := &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}
 	f := predict(t, parse(t, two+`verifier "judge" {
@@ -383,8 +381,8 @@ strategy "threshold" {
 	}
 }
 
-// How a run ended is the quality of the answer that it took, whatever a judge said and was believed then,
-// also where none said anything; the judge says again what it said.
+// The verdict on a run is the quality of its answer, whatever a judge said and was believed then, even without a
+// judge; the judge repeats its verdict.
 func TestHowARunEndedIsTheQualityOfItsAnswer(t *testing.T) {
 	for _, judge := range []*sdk.Verdict{{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}, {Verifier: "judge", Outcome: sdk.Passed}, {Verifier: "judge", Outcome: sdk.Passed, Confidence: 0.9}, nil} {
 		steps := []*sdk.Trace{
@@ -407,8 +405,7 @@ func TestHowARunEndedIsTheQualityOfItsAnswer(t *testing.T) {
 	}
 }
 
-// recorded is a step of a run, a session and a tenant in which small answered, after
-// some failures, for a cent.
+// recorded is a step of a run, a session and a tenant in which small answered, after some failures, for 0.01 USD.
 func recorded(n, failures int, at time.Time) *sdk.Trace {
 	t := &sdk.Trace{
 		ID: fmt.Sprint(n), Start: at, Run: "run", Tenant: "trial", Session: "talk", InputTokens: 1000, Labels: map[string]string{"team": "search"},
@@ -425,7 +422,7 @@ func recorded(n, failures int, at time.Time) *sdk.Trace {
 
 const good = "strategy \"threshold\" {\n  threshold = 0.6\n}\n"
 
-// Whatever a policy changes of what happens to recorded steps shows.
+// Every setting of a policy that affects recorded steps shows in the forecast.
 func TestWhatShowsInTheForecastOfTraces(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var quiet, failing []*sdk.Trace
@@ -465,7 +462,7 @@ func TestWhatShowsInTheForecastOfTraces(t *testing.T) {
 	}
 }
 
-// A session stays where moving costs more than it gains.
+// A session stays with its model where moving costs more than it gains.
 func TestSessionsShowInTheForecast(t *testing.T) {
 	var steps []*sdk.Trace
 	for n := range 10 {
@@ -483,8 +480,7 @@ func TestSessionsShowInTheForecast(t *testing.T) {
 	}
 }
 
-// What was estimated when a step was recorded is seen by estimators only: a policy
-// that has none goes by its own beliefs.
+// Recorded estimates are visible to estimators only: a policy without one uses its own beliefs.
 func TestWithoutAnEstimatorNothingIsSeen(t *testing.T) {
 	w := &forecast.Traces{Steps: []*sdk.Trace{recorded(0, 0, time.Unix(0, 0))}}
 	if f := predict(t, parse(t, two+good), w); f.Steps != 1 || f.Models[0].Ran != 0 {
@@ -492,7 +488,7 @@ func TestWithoutAnEstimatorNothingIsSeen(t *testing.T) {
 	}
 }
 
-// What was judged and what is drawn from beliefs are never one figure.
+// Judged and guessed qualities are never combined in one figure.
 func TestVerdictsAndGuessesAreKeptApart(t *testing.T) {
 	step := func(id string, v *sdk.Verdict) *sdk.Trace {
 		return &sdk.Trace{
@@ -541,8 +537,8 @@ estimator "pair" {
 strategy "threshold" { threshold = 0.9 }
 `
 
-// The answers of models that were not asked agree as often as those of the beliefs do, and
-// what was recorded of the same query under another model is what it answers.
+// The answers of models that were not asked agree as often as in a world of beliefs, and a recorded answer of the
+// same query under another model is used.
 func TestForecastDrawsAgreementOfWhoWasNotAsked(t *testing.T) {
 	p := parse(t, agreeing)
 	var pinned, whole []*sdk.Trace
@@ -568,7 +564,7 @@ func TestForecastDrawsAgreementOfWhoWasNotAsked(t *testing.T) {
 	}
 }
 
-// Costs that are those of expected lengths are counted as assumed, and recorded ones, or nothing paid, are not.
+// Costs computed from expected lengths are counted as assumed; recorded ones and free calls are not.
 func TestAssumedCostsAreCounted(t *testing.T) {
 	nan := math.NaN()
 	one := func(v float64) [][]float64 { return [][]float64{{v, v}, {v, v}} }

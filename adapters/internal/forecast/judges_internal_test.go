@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// A judge that errs does so on answers that are drawn as well.
+// A judge with error rates also errs on drawn answers.
 func TestDrawnVerdictsErr(t *testing.T) {
 	const n = 2000
 	rates := cascade.Rates{FalsePass: 0.3, FalseReject: 0.15}

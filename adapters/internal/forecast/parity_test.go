@@ -39,9 +39,8 @@ func made(n, k int) *outcome.Table {
 	return t
 }
 
-// withSignals adds everything else that a table can hold: answers as models write them,
-// prompts, lengths, troubles with tools, signals before and after a run, class probabilities; some of it
-// unknown, and a free model.
+// withSignals adds everything else that a table can hold: answers as models write them, prompts, lengths, tool
+// errors, signals before and after a run, class probabilities; some of it unknown, and a free model.
 func withSignals(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(3, 4))
 	t.Verified = false
@@ -91,8 +90,7 @@ func withSignals(t *outcome.Table) *outcome.Table {
 	return t
 }
 
-// priced adds two judges, whose scores have a price, and takes from the table what tells
-// as much for nothing.
+// priced adds two judges whose scores have a price, and removes free signals with the same information.
 func priced(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(7, 8))
 	t.Post = nil
@@ -109,8 +107,7 @@ func priced(t *outcome.Table) *outcome.Table {
 	return t
 }
 
-// mistaken adds the verdicts of a judge that is wrong in a fifth of all cases, and says
-// nothing in a tenth.
+// mistaken adds the verdicts of a judge that is wrong in a fifth of all cases, and inconclusive in a tenth.
 func mistaken(t *outcome.Table, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(9, seed))
 	verdicts := make([][]float64, len(t.Queries))
@@ -129,7 +126,7 @@ func mistaken(t *outcome.Table, seed uint64) *outcome.Table {
 	return t
 }
 
-// graded makes of verdicts how certain a judge is of each.
+// graded converts verdicts to degrees of certainty.
 func graded(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, row := range t.Quality {
@@ -140,9 +137,8 @@ func graded(t *outcome.Table) *outcome.Table {
 	return t
 }
 
-// The assembly of a policy at work in the step engine, and the offline walk over the
-// table, take the same decisions: every query, estimator, strategy and lambda, whatever
-// the table holds.
+// The step engine as assembled for production, and the offline walk over a table, make the same decisions: for every
+// query, estimator, strategy and lambda, whatever the table holds.
 func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	judged := []string{estimate.KindMean, estimate.KindLatent}
 	t.Run("verdicts", func(t *testing.T) { decideAlike(t, made(90, 5), judged, estimate.KindCostLatent) })
@@ -226,7 +222,7 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	})
 }
 
-// spread returns k of n rows at equal distances.
+// spread returns k of n rows, evenly spaced.
 func spread(n, k int) []int {
 	rows := make([]int, k)
 	for i := range rows {

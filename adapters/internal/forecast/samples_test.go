@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What the first answer was says nothing of the second where nobody has recorded that.
+// The first sample of a model says nothing about an unrecorded second one.
 func TestAFurtherAnswerIsNotTheFirst(t *testing.T) {
 	world := &forecast.Table{Outcomes: &outcome.Table{
 		Models: []string{"acme/small", "acme/small#2"}, Queries: []string{"q"}, Quality: [][]float64{{0, 1}},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 var sink []byte
 
-// collections keeps so many bytes, makes half a gigabyte of garbage, and returns how often it was collected.
+// collections keeps that many bytes, allocates half a gigabyte of garbage, and returns the number of collections.
 func collections(keep int) int {
 	heap.Roomy()
 	kept := make([]byte, keep)

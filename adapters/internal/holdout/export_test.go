@@ -1,6 +1,6 @@
 package holdout
 
-// Functions that only tests outside the package use.
+// Exports for tests outside the package.
 var (
 	Compare    = compare
 	Proportion = proportion

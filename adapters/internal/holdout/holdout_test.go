@@ -40,7 +40,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// What the account says is what a count by hand does.
+// The account agrees with a count by hand.
 func TestAccount(t *testing.T) {
 	var a holdout.Account
 	ctx := context.Background()
@@ -106,7 +106,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// The chance that any interval misses is at most what is promised, however often one looks.
+// The probability that any interval misses is within the promise, however often one looks.
 func TestCoverage(t *testing.T) {
 	trials := 100
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
@@ -183,7 +183,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// A policy that is dearer and worse is seen to be within some hundred runs.
+// A policy that costs more and is worse is detected within some hundred runs.
 func TestHarmIsSeen(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var a holdout.Account

@@ -52,7 +52,7 @@ func ask(ctx context.Context, e sdk.QualityEstimator, text string) error {
 	return err
 }
 
-// closesInTime closes the host and fails when that takes too long or leaves the process.
+// closesInTime closes the host and fails if that takes too long or leaves a process.
 func closesInTime(t *testing.T, h *host.Host, pids ...int) {
 	t.Helper()
 	begun := time.Now()
@@ -143,7 +143,7 @@ func TestCloseInEveryState(t *testing.T) {
 	}
 }
 
-// waitFor waits until a state that another goroutine brings about is there.
+// waitFor waits until another goroutine has brought about a state.
 func waitFor(t testing.TB, ready func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -222,7 +222,7 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 	}
 }
 
-// A plugin that ends or hangs while it is configured is said to, with its status or the limit.
+// The error of a plugin that exits or hangs while it is configured has its exit status or the timeout.
 func TestPluginsThatCannotBeConfigured(t *testing.T) {
 	for build, want := range map[string]string{
 		"exit": "it did not start: its process ended with exit status 4: ",
@@ -292,8 +292,8 @@ func TestPanicsAndErrors(t *testing.T) {
 	}
 }
 
-// stopProcess stops a process and waits until all its threads have stopped: the
-// signal takes its time, and a thread on another processor still answers calls.
+// stopProcess stops a process and waits until all its threads have stopped: the signal takes a moment, and a thread
+// on another processor still answers calls.
 func stopProcess(t *testing.T, pid int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -334,7 +334,7 @@ func TestAHungPluginIsKilled(t *testing.T) {
 	}
 }
 
-// Callers with deadlines of their own, shorter than the host's, find a process that hangs too.
+// Calls with deadlines shorter than the host's also detect a process that hangs.
 func TestAHungPluginIsKilledThoughItsCallersGiveUp(t *testing.T) {
 	start := func(limit time.Duration) (*host.Host, sdk.QualityEstimator) {
 		h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: limit}}})

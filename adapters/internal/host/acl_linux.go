@@ -2,7 +2,7 @@ package host
 
 import "syscall"
 
-func accessList(path string) bool {
+func hasAccessList(path string) bool {
 	size, err := syscall.Getxattr(path, "system.posix_acl_access", nil)
 	return err == nil && size > 0
 }

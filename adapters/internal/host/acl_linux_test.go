@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
-// TestAttackAccessList: a group that is this user's alone hides whom an access list lets
-// write: the mode shows only the most that anybody on it may.
+// TestAttackAccessList: the mode of a file only shows the mask of its access list, so a group that is private to the
+// user does not exclude other writers.
 func TestAttackAccessList(t *testing.T) {
 	const another = 12345
 	list := binary.LittleEndian.AppendUint32(nil, 2)

@@ -2,5 +2,5 @@
 
 package host
 
-// accessList is only implemented on Linux.
-func accessList(string) bool { return false }
+// hasAccessList is only implemented on Linux.
+func hasAccessList(string) bool { return false }

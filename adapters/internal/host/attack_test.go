@@ -17,8 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// TestAttackProgramOverwrittenInPlace: a pinned program keeps its inode, size and
-// times, and is another one.
+// TestAttackProgramOverwrittenInPlace: an overwritten program that keeps its inode, size and times is detected.
 func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	dir, program := copyOfPlugin(t)
 	sum, err := host.Checksum(program)
@@ -50,7 +49,7 @@ func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	}
 }
 
-// TestAttackProgramOthersMayWrite: what others may replace is not started.
+// TestAttackProgramOthersMayWrite: a program that other users can replace is not started.
 func TestAttackProgramOthersMayWrite(t *testing.T) {
 	for name, open := range map[string]func(dir, program string) error{
 		"the program": func(_, program string) error { return os.Chmod(program, 0o777) },
@@ -96,7 +95,7 @@ func TestAttackProgramOthersMayWrite(t *testing.T) {
 	}
 }
 
-// TestAttackSocketOfAnother: a host does not dial what a plugin names elsewhere.
+// TestAttackSocketOfAnother: the host does not connect to a socket outside of the plugin's directory.
 func TestAttackSocketOfAnother(t *testing.T) {
 	for name, address := range map[string]string{
 		"another folder":                      "unix|/run/docker.sock",
@@ -132,8 +131,8 @@ func TestAttackSocketOfAnother(t *testing.T) {
 	}
 }
 
-// TestAttackWordsOfAPlugin: what a plugin says in an error drives no terminal, and holds
-// no secret of its own in any spelling.
+// TestAttackWordsOfAPlugin: a plugin's error message cannot control a terminal, and its secrets are redacted in any
+// spelling.
 func TestAttackWordsOfAPlugin(t *testing.T) {
 	const secret = "planted config/secret+1"
 	h := newHost(t, host.Config{})

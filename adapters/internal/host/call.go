@@ -215,7 +215,7 @@ func (s *session) recordAnswer() {
 
 // countOverrun counts a call that missed the host's deadline, and kills a process that seems to hang.
 func (i *instance) countOverrun(s *session) {
-	if n := s.overruns.Add(1); n >= overruns {
+	if n := s.overruns.Add(1); n >= maxOverruns {
 		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
 		return
 	}
@@ -243,11 +243,11 @@ func (i *instance) killUnhealthy(s *session) {
 	}
 	i.host.wg.Go(func() {
 		defer s.checking.Store(false)
-		for range missedChecks {
+		for range maxMissedChecks {
 			if i.healthy(s) || i.host.ctx.Err() != nil || s.hasEnded() {
 				return
 			}
 		}
-		s.kill(fmt.Sprintf("it missed a deadline and health checks for %v and was killed", missedChecks*healthTimeout))
+		s.kill(fmt.Sprintf("it missed a deadline and health checks for %v and was killed", maxMissedChecks*healthTimeout))
 	})
 }

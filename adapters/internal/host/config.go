@@ -94,8 +94,8 @@ const (
 	// failures in a row mean that the process hangs.
 	healthEvery   = 5 * time.Second
 	healthTimeout = time.Second
-	// missedChecks is how many failures in a row kill a process that missed a deadline.
-	missedChecks = 5
-	// overruns is how many calls in a row that miss the host's deadline kill the process.
-	overruns = 3
+	// maxMissedChecks is how many failures in a row kill a process that missed a deadline.
+	maxMissedChecks = 5
+	// maxOverruns is how many calls in a row that miss the host's deadline kill the process.
+	maxOverruns = 3
 )

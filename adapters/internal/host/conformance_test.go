@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// The test plugin of this package is a plugin like any other.
+// The test plugin of this package conforms to the protocol.
 func TestConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the plugins' own tests run the kit under the race detector")

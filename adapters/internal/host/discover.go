@@ -119,13 +119,13 @@ func CheckProgram(path string) error {
 	case info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s is not executable", path)
 	}
-	if who := writable(path, info); who != "" {
+	if who := writableBy(path, info); who != "" {
 		return fmt.Errorf("%s may be written by %s; chmod go-w it first", path, who)
 	}
 	return checkFolders(path)
 }
 
-// otherOwner is the result of writable for files of users other than this one and root.
+// otherOwner is the result of writableBy for files of users other than this one and root.
 const otherOwner = "its owner, who is another user"
 
 // checkFolders returns an error if another user could replace the program at path by writing to a folder
@@ -145,7 +145,7 @@ func checkFolders(path string) error {
 			if err != nil {
 				return err
 			}
-			if who := writable(dir, info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
+			if who := writableBy(dir, info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
 				return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
 			}
 			if dir == filepath.Dir(dir) {

@@ -10,9 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A plugin by name and configuration becomes an estimator like any other. Its
-// process starts with the first call and ends with the host. Here the program is
-// this test itself, under the plugin's name.
+// A plugin with a name and a config becomes an ordinary estimator. Its process starts with the first call and ends with
+// the host. Here the program is this test binary, under the plugin's name.
 func Example() {
 	dir, err := os.MkdirTemp("", "plugins")
 	if err != nil {

@@ -4,7 +4,7 @@ package host
 
 import "io/fs"
 
-// writable is only implemented on Unix.
-func writable(string, fs.FileInfo) string { return "" }
+// writableBy is only implemented on Unix.
+func writableBy(string, fs.FileInfo) string { return "" }
 
 func alive(int) bool { return true }

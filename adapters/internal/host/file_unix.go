@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// writable describes who besides root and this user can write to a file or folder; "" means nobody. A group
+// writableBy describes who besides root and this user can write to a file or folder; "" means nobody. A group
 // with the user's own id is taken to be private. With an access list, the group bits are the mask of all
 // rights on the list.
-func writable(path string, info fs.FileInfo) string {
+func writableBy(path string, info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""
@@ -26,7 +26,7 @@ func writable(path string, info fs.FileInfo) string {
 		return "anybody"
 	case mode.Perm()&0o020 != 0 && !own && !asRoot && (!mode.IsDir() || mode&fs.ModeSticky == 0):
 		return "its group"
-	case mode.Perm()&0o020 != 0 && accessList(path):
+	case mode.Perm()&0o020 != 0 && hasAccessList(path):
 		return "others on its access list"
 	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !isOverflowUser(s.Uid):
 		return otherOwner

@@ -172,7 +172,7 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// emptyInTheEnd is a shortDir in which nothing may be left.
+// emptyInTheEnd is a shortDir that must be empty after the test.
 func emptyInTheEnd(t testing.TB) string {
 	t.Helper()
 	dir := shortDir(t)

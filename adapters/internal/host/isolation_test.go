@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// needs skips a test where the machine has not the layers.
+// needs skips a test if the machine lacks the layers.
 func needs(t *testing.T, required ...string) {
 	t.Helper()
 	layers, missing, err := newHost(t, host.Config{}).Isolation()
@@ -29,7 +29,7 @@ func needs(t *testing.T, required ...string) {
 	}
 }
 
-// The working folder is that of a policy, which is mostly named from its own folder.
+// The working directory is the policy's, which is usually given as a relative path.
 func TestSandboxedPlugin(t *testing.T) {
 	needs(t, "filesystem", jail.LayerNetwork, "processes")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,8 +104,7 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// A program that does not call jail.Main gets plugins all the same, unless more is
-// asked for than a process group.
+// A program that does not call jail.Main can use plugins, unless more isolation than a process group is required.
 func TestIsolationNeedsJailMain(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no jail")

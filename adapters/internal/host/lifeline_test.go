@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 )
 
-// startApplication starts this binary as a program that uses a plugin. The name
-// "unjailed" is that of one that does not call jail.Main.
+// startApplication starts this binary as a program that uses a plugin. Under the name "unjailed" it does not call
+// jail.Main.
 func startApplication(t *testing.T, name string, out io.Writer, o *applicationOrder) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -40,7 +40,7 @@ func startApplication(t *testing.T, name string, out io.Writer, o *applicationOr
 	return cmd
 }
 
-// dies kills the application and fails when anything of it lives on for long.
+// dies kills the application and fails if any of its processes outlives it for long.
 func dies(t *testing.T, application *exec.Cmd) {
 	t.Helper()
 	pids := family(application.Process.Pid)
@@ -60,9 +60,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// TestNothingOutlivesAKilledHost kills whole applications by SIGKILL in every state
-// of the plugin. Its children go along; at isolation none only those in its group
-// would, so that there is none of others there.
+// TestNothingOutlivesAKilledHost kills applications with SIGKILL in every state of the plugin. Its child processes must
+// die too; at isolation none this only holds for those in its process group, so it has no others there.
 func TestNothingOutlivesAKilledHost(t *testing.T) {
 	dir := pluginDir(t)
 	for _, isolation := range []string{"none", "process"} {
@@ -105,7 +104,7 @@ func TestNothingOutlivesAKilledHost(t *testing.T) {
 	}
 }
 
-// pythonPlugin makes the project of a plugin in Python and returns its program.
+// pythonPlugin creates a plugin project in Python and returns its program.
 func pythonPlugin(t *testing.T, role string) string {
 	t.Helper()
 	interpreter, ok := scaffold.FindPython()

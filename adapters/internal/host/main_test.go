@@ -28,9 +28,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// TestMain lets the test binary double as a plugin that does what it is told. It
-// goes by the name that it was started by: started without a host's cookie it must
-// not run these tests, which would start it again.
+// TestMain lets the test binary double as a plugin whose behaviour depends on the name by which it was started.
+// Started without a host's cookie, it must not run these tests, which would start it again.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "unjailed" {
 		application()
@@ -56,7 +55,7 @@ type applicationOrder struct {
 	Config       map[string]any
 }
 
-// application is a program that uses a plugin and is killed meanwhile.
+// application is a program that uses a plugin and is killed while it does.
 func application() {
 	var o applicationOrder
 	err := json.Unmarshal([]byte(os.Args[1]), &o)
@@ -79,7 +78,7 @@ func application() {
 	hang()
 }
 
-// misbehave does what a plugin may do before it serves.
+// misbehave does what a faulty plugin can do before it serves.
 func misbehave() {
 	switch os.Getenv("TEST_BEFORE") {
 	case "bare":
@@ -164,7 +163,7 @@ func (e *testEstimator) EstimateQuality(ctx context.Context, req *sdk.QualityReq
 	return out, nil
 }
 
-// act does what the config or the query says.
+// act does what the config or the query asks for.
 func (c *testConfig) act(ctx context.Context, text string) error {
 	if c.Act != "" {
 		text = c.Act
@@ -232,8 +231,8 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 	return nil
 }
 
-// children starts a child that holds the log's pipe for each of the arguments,
-// which say whether it leaves the process group, and then makes the file.
+// children starts one child per argument, which holds the log's pipe; the argument says whether it leaves the process
+// group. Then it creates the file.
 func children(file string, escape ...bool) error {
 	for _, e := range escape {
 		cmd := exec.Command("sleep", "60")
@@ -304,8 +303,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// hang waits for ever: a program that can only wait, as in select {}, is ended by Go where it
-// is linked without C.
+// hang blocks forever. select {} would not do: without cgo, Go ends a program in which every goroutine is blocked.
 func hang() {
 	for {
 		time.Sleep(time.Hour)

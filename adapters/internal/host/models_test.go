@@ -42,7 +42,7 @@ func TestModelCallsNeedAHostThatOffersThem(t *testing.T) {
 	}
 }
 
-// quarter is a model of which a call costs a quarter of a dollar.
+// quarter is a model whose calls cost a quarter of a dollar.
 func quarter() wire.ModelCaller {
 	return wire.ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: "yes", CostUSD: 0.25}, nil
@@ -106,7 +106,7 @@ func TestAModelCallHasADeadline(t *testing.T) {
 	}
 }
 
-// What a provider may bill of a model call that is cut off is the verification's cost, whoever cut it off.
+// If a model call is cancelled, what the provider may bill counts as the verification's cost, whoever cancelled it.
 func TestAModelCallThatIsCutOffCosts(t *testing.T) {
 	bills := wire.ModelCallerFunc(func(ctx context.Context, _ string, _ *sdk.Query) (*sdk.Answer, error) {
 		<-ctx.Done()

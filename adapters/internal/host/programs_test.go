@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Programs that cannot be plugins are refused with a reason, at once.
+// Programs that cannot be plugins are rejected at once, with a reason.
 func TestProgramsThatCannotBePlugins(t *testing.T) {
 	// The start of a program for a machine with the number 0xffff, which nobody builds.
 	foreign := "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\xff\xff" + strings.Repeat("\x00", 100)
@@ -64,7 +64,7 @@ func TestProgramsThatCannotBePlugins(t *testing.T) {
 	}
 }
 
-// A program that is replaced while it is in use is not started again.
+// A program that was replaced while it was in use is not started again.
 func TestAPinnedProgramThatChangesIsNotRestarted(t *testing.T) {
 	dir, program := copyOfPlugin(t)
 	sum, err := host.Checksum(program)
@@ -97,8 +97,7 @@ func TestAPinnedProgramThatChangesIsNotRestarted(t *testing.T) {
 	}
 }
 
-// A status that a plugin passes on from a backend of its own is an error of that call: the process, with the calls
-// in flight, lives on.
+// A status that a plugin passes on from its own backend is an error of that call; the process and its other calls go on.
 func TestStatusesOfABackend(t *testing.T) {
 	h := newHost(t, host.Config{})
 	v := verifier(t, h, nil)
@@ -122,7 +121,7 @@ func TestStatusesOfABackend(t *testing.T) {
 	}
 }
 
-// What a verifier must not answer is an error of the call, and the next one works.
+// An invalid verdict is an error of the call, and the next call works.
 func TestAnswersThatAreNone(t *testing.T) {
 	h := newHost(t, host.Config{})
 	v := verifier(t, h, nil)

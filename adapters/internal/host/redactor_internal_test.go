@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// A call that fails does not make the redactor anew, which takes milliseconds for each secret.
+// A failed call does not make a new redactor, which takes milliseconds per secret.
 func TestRedactorIsMadeOnce(t *testing.T) {
 	const secret = "correct-horse-battery"
 	i := &instance{host: &Host{infos: map[string]*wire.Info{}}, plugin: "p", settings: PluginConfig{Env: map[string]string{"A_KEY": secret, "B_KEY": "another-secret-value"}}}

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// A plugin is asked as often at one time as it says that it may be, and no more: the
-// test plugin says four. Each call that it is in the middle of waits here for a model.
+// A plugin gets as many concurrent calls as its MaxConcurrency allows, and no more: the test plugin allows four. Each
+// call in flight waits here for a model.
 func TestNoMoreCallsThanAPluginTakes(t *testing.T) {
 	var inside, most atomic.Int64
 	arrived, leave := make(chan struct{}, 12), make(chan struct{})

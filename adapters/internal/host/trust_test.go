@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
-// copyOfPlugin returns a folder with a copy of the test binary, to be changed.
+// copyOfPlugin returns a folder with a copy of the test binary that can be modified.
 func copyOfPlugin(t *testing.T) (dir, program string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(pluginDir(t), "test"))

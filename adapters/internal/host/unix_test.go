@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
-// family lists a process and all below it.
+// family returns a process and its descendants.
 func family(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -38,7 +38,7 @@ func family(pid int) []int {
 	return all
 }
 
-// named returns those of the processes whose program goes by the name.
+// named returns the processes whose program has the name.
 func named(pids []int, name string) []int {
 	var out []int
 	for _, pid := range pids {
@@ -51,7 +51,7 @@ func named(pids []int, name string) []int {
 	return out
 }
 
-// pluginPID returns the process of the test plugin itself, below what the host started.
+// pluginPID returns the process of the test plugin itself, a descendant of the one that the host started.
 func pluginPID(t *testing.T, h *host.Host) int {
 	t.Helper()
 	pids := named(family(h.Stats()[0].PID), "test")

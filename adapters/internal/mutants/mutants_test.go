@@ -73,8 +73,8 @@ func Test(t *testing.T) {
 	}
 }
 
-// The conditions of a switch and what a package's variables are set to lie in no block that is
-// counted: they run where the switch does, and always.
+// The conditions of a switch and the initialisers of package variables are in no counted block: they run where the
+// switch does, and always.
 func TestWhatLiesInNoBlockIsTried(t *testing.T) {
 	module(t, `package m
 

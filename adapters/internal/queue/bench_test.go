@@ -10,9 +10,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 )
 
-// BenchmarkTenMilliseconds: jobs of ten milliseconds, by four workers that do one at a
-// time, beside four loops that do the same without a queue. ratio is how much of the
-// loops' rate the workers have.
+// BenchmarkTenMilliseconds compares four workers, each running one ten-millisecond job at a time, with four plain
+// loops. ratio is the workers' rate divided by the loops' rate.
 func BenchmarkTenMilliseconds(b *testing.B) {
 	c := pgtest.Start(b)
 	url := c.Database(b)

@@ -21,12 +21,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// server is the one of the tests that do not stop it, with a database for each.
+// server is shared by the tests that do not stop it; each has a database of its own.
 var server = pgtest.Server{Options: []string{"fsync=off"}}
 
 func TestMain(m *testing.M) { server.Main(m) }
 
-// hasty is the usual timing, ten times as fast and more.
+// hasty is the default timing at ten times the speed or more.
 func hasty() timing {
 	u := defaultTiming()
 	return timing{u.beat / 20, u.fence / 10, u.workerTimeout / 10, u.submitterTimeout / 10, u.keep, u.poll / 10, u.firstRetry / 40}
@@ -47,7 +47,7 @@ func opened(t testing.TB, url string) *Queue {
 	return q
 }
 
-// begun begins a run that ends with the test.
+// begun starts a run that ends with the test.
 func begun(t testing.TB, q *Queue, id string, o RunOptions) *Run {
 	t.Helper()
 	r, err := q.Begin(t.Context(), id, o)
@@ -246,8 +246,8 @@ func jobs(t *testing.T, q *Queue) {
 	})
 }
 
-// TestWorkersThatAreLost: what a worker had is done by another, which reads what the
-// first has finished.
+// TestWorkersThatAreLost: the job of a lost worker is taken over by another one, which reads what the first has
+// finished.
 func TestWorkersThatAreLost(t *testing.T) {
 	database := server.Database(t)
 	q := opened(t, database)
@@ -303,7 +303,7 @@ func TestWorkersThatAreLost(t *testing.T) {
 	s.Close()
 }
 
-// TestARunThatIsBegunAgain has what was done meanwhile, and does what failed once more.
+// TestARunThatIsBegunAgain: a resumed run has the results that arrived meanwhile, and retries failed jobs.
 func TestARunThatIsBegunAgain(t *testing.T) {
 	q := opened(t, server.Database(t))
 	var calls atomic.Int64
@@ -335,7 +335,7 @@ func TestARunThatIsBegunAgain(t *testing.T) {
 	}
 }
 
-// TestAQueueWhoseDatabaseIsAway waits for it.
+// TestAQueueWhoseDatabaseIsAway: submitter and worker wait for an unavailable database.
 func TestAQueueWhoseDatabaseIsAway(t *testing.T) {
 	c := pgtest.Start(t, "fsync=off")
 	q := opened(t, c.Database(t))
@@ -405,7 +405,7 @@ func TestQueuesThatAreOpenedTogether(t *testing.T) {
 	}
 }
 
-// TestNobodyWorks: who waits is told so.
+// TestNobodyWorks: a submitter is warned if no worker is running.
 func TestNobodyWorks(t *testing.T) {
 	q := opened(t, server.Database(t))
 	warned := make(chan string, 100)
@@ -425,8 +425,7 @@ func TestNobodyWorks(t *testing.T) {
 	<-result
 }
 
-// TestWhatIsKept: results last as long as their run, and those of transient jobs until
-// they have arrived.
+// TestWhatIsKept: results are kept as long as their run, and those of transient jobs until they are delivered.
 func TestWhatIsKept(t *testing.T) {
 	q := opened(t, server.Database(t))
 	stop := working(t, q, echo)
@@ -456,8 +455,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestResultsThatArriveMeanwhile: a submitter that went away, and whose job ended after the
-// next one began, does not have it done twice.
+// TestResultsThatArriveMeanwhile: a job that ends after its submitter left and the next one began is not repeated.
 func TestResultsThatArriveMeanwhile(t *testing.T) {
 	q := opened(t, server.Database(t))
 	var calls atomic.Int64
@@ -488,7 +486,7 @@ func TestResultsThatArriveMeanwhile(t *testing.T) {
 	}
 }
 
-// TestGrace: jobs that go on after an interrupt stay the worker's.
+// TestGrace: jobs that continue after an interrupt still belong to the worker.
 func TestGrace(t *testing.T) {
 	q := opened(t, server.Database(t))
 	begin := make(chan bool, 8)

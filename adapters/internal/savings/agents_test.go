@@ -14,9 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// An agentWorld draws runs of an agent: turns whose prompts grow by what was answered, with
-// two cheap models that err more often the harder a turn is, and a large one that is asked
-// where they differ.
+// An agentWorld draws runs of an agent: turns whose prompts grow by the answers, with two cheap models that err more
+// often on harder turns, and a large one that is asked where they differ.
 type agentWorld struct {
 	rng *rand.Rand
 	// runs is how many there are; 0 is 40.
@@ -44,7 +43,7 @@ type agentWorld struct {
 	prose bool
 }
 
-// agentModel makes tokens of words, and thinks so many words for each that it says.
+// agentModel converts words to tokens, with a number of reasoning words for each visible one.
 type agentModel struct {
 	name           string
 	price          sdk.Price
@@ -58,7 +57,7 @@ var (
 	large = agentModel{"large", sdk.Price{Input: 5, CachedInput: 0.5, CacheWrite: 5, Output: 15, Reasoning: 15}, 1.55, 0.6, 0.005}
 )
 
-// turn is one step of a task, the same whoever is asked.
+// turn is one step of a task, the same for every model.
 type turn struct {
 	words   float64 // that a right answer has
 	result  float64 // words that the tool returns
@@ -90,7 +89,7 @@ func (w *agentWorld) task() []turn {
 	return turns
 }
 
-// call returns a model's call, with what was cached of its prompt.
+// call returns a model's call with the cached part of its prompt.
 func (w *agentWorld) call(m *agentModel, n *turn, prompt, cached float64) sdk.Call {
 	said := m.tokens * n.says[m.name]
 	u := sdk.Usage{InputTokens: int(m.tokens * prompt), OutputTokens: int(said), ReasoningTokens: int(m.thinks * said)}
@@ -167,11 +166,10 @@ func firstBeliefs(t *sdk.Trace) []sdk.Belief {
 	return t.Decisions[0].Models
 }
 
-// What always asking the large model would have cost is what it does cost when it is asked
-// always, on the same tasks and with its own answers in its prompts. Where the data say so,
-// the mean of the estimates is right to half a percent; where they do not (bias 0 below),
-// as where the large model is asked on wrong answers alone whose length says nothing, the
-// interval has the truth in it all the same, and it is said that no step was drawn.
+// The estimated cost of always asking the large model is its real cost when it is always asked, on the same tasks and
+// with its own answers in its prompts. Where the data determine it, the mean of the estimates is right to half a
+// percent; where they do not (bias 0 below), such as where the large model is asked only on wrong answers whose
+// length says nothing, the interval still contains the truth, and the result says that no step was drawn.
 func TestAgentsBaseline(t *testing.T) {
 	for i, tt := range []struct {
 		name string

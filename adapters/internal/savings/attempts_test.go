@@ -8,8 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// The calls of an attempt are recorded beside it: their money counts once, and the models are compared
-// by attempts.
+// The calls of an attempt are recorded beside it: their cost counts once, and models are compared by attempts.
 func TestAnAttemptAndItsCallsAreOneSpending(t *testing.T) {
 	call := func(model string, usd float64) *sdk.Trace {
 		return &sdk.Trace{ID: model, Mode: sdk.ModeAttemptCall, Chosen: model, CostUSD: usd, Calls: []sdk.Call{{Model: model, CostUSD: usd}},

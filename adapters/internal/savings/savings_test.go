@@ -14,14 +14,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Prices of a million tokens of an answer.
+// Prices per million output tokens.
 var smallPrice, largePrice = sdk.Price{Output: 1}, sdk.Price{Output: 5}
 
-// steps counts those that were made.
+// steps counts the steps made.
 var steps int
 
-// step is a step that could have asked small, expected to cost 1 and to be right with 0.6,
-// or large, 10 and 0.9, at what its calls cost.
+// step returns a step that could have asked small, with expected cost 1 and quality 0.6, or large, with 10 and 0.9,
+// at the cost of its calls.
 func step(chosen string, calls ...sdk.Call) *sdk.Trace {
 	steps++
 	t := &sdk.Trace{ID: fmt.Sprint(steps), Chosen: chosen, Calls: calls, Decisions: []sdk.Decision{{Models: []sdk.Belief{
@@ -53,7 +53,7 @@ func in(mode string, t *sdk.Trace) *sdk.Trace {
 	return t
 }
 
-// expecting sets how long the answers of small and large were expected to be.
+// expecting sets the expected lengths of the answers of small and large.
 func expecting(small, large float64, t *sdk.Trace) *sdk.Trace {
 	t.Decisions[0].Models[0].OutputTokens, t.Decisions[0].Models[1].OutputTokens = small, large
 	return t
@@ -67,8 +67,8 @@ func resultOf(traces ...*sdk.Trace) savings.Result {
 	return a.Result()
 }
 
-// Answers that say the same may all be equally long, where those that differ are not: what the missing ones
-// would have said is not known, and the interval has room for that.
+// Equal answers can all have the same length while differing ones do not: the missing answers are unknown, and the
+// interval allows for that.
 func TestEqualAnswersOfOneLengthLeaveAnInterval(t *testing.T) {
 	says := func(c sdk.Call, key string) sdk.Call {
 		c.Key = key
@@ -89,7 +89,7 @@ func TestEqualAnswersOfOneLengthLeaveAnInterval(t *testing.T) {
 	}
 }
 
-// Each figure is counted by hand.
+// Each figure was computed by hand.
 func TestResult(t *testing.T) {
 	repeat := func(n int, of func() *sdk.Trace) (list []*sdk.Trace) {
 		for range n {
@@ -203,7 +203,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// Two halves added up are the whole, and the order of steps does not matter.
+// The sum of two halves is the whole, and the order of steps does not matter.
 func TestAccountsAddUp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var whole savings.Account
@@ -226,8 +226,7 @@ func TestAccountsAddUp(t *testing.T) {
 	}
 }
 
-// Verdicts on runs are counted once for each run that has a step, by the last that says
-// something; those of two accounts add up.
+// A verdict on a run counts once for each run with a step, the last conclusive one; those of two accounts add up.
 func TestRuns(t *testing.T) {
 	var a, b savings.Account
 	end := func(a *savings.Account, tenant, run string, o sdk.Outcome) {
@@ -261,7 +260,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// StoredTraces outcomes measure both costs and both qualities.
+// Recorded outcomes measure both costs and both qualities.
 func TestCompare(t *testing.T) {
 	a := &savings.Account{Baseline: "large"}
 	a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 10, Answered: true, Quality: 1, BaselineQuality: 1})
@@ -276,7 +275,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A name of megabytes does not make a sentence of megabytes.
+// A very long name is truncated in sentences.
 func TestLongName(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		a := &savings.Account{Baseline: strings.Repeat("m", 3_000_000)}
@@ -297,8 +296,7 @@ func ExampleAccount() {
 	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
 }
 
-// What costs more than the baseline by over 5 % is said, with what it went to; less, or a few steps,
-// is not.
+// A cost of more than 5 % above the baseline is reported with its causes; less, or a few steps, is not.
 func TestExcess(t *testing.T) {
 	draft := func() *sdk.Trace { return step("large", call("small", 2), call("large", 10)) }
 	judged := func() *sdk.Trace {
@@ -337,7 +335,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// A holdout is said first, a verdict on a run is no step.
+// A holdout is reported first, and a verdict on a run is not a step.
 func TestHoldoutIsFirst(t *testing.T) {
 	of := func(run string, baseline bool) *sdk.Trace {
 		s := step("small", call("small", 1))

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Of answers that a judge passed which is known to err, what is believed counts and not the pass.
+// For answers passed by a judge with known error rates, the posterior counts and not the pass.
 func TestVerdictsThatErrCountAsBelieved(t *testing.T) {
 	account := &savings.Account{}
 	for _, believed := range []float64{0.95, 0.85} {
@@ -23,8 +23,8 @@ func TestVerdictsThatErrCountAsBelieved(t *testing.T) {
 	}
 }
 
-// A strategy that buys verdicts has none on the answers that it would return whatever was said
-// of them: the judged ones alone are no picture of all.
+// A strategy that buys verdicts has none on answers that it would return in any case: the judged answers alone are
+// not representative.
 func TestAnswersThatWereNotJudgedCountAsBelieved(t *testing.T) {
 	account := &savings.Account{}
 	for _, call := range []sdk.Call{

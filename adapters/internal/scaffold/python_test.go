@@ -19,7 +19,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// pythonProgram makes a Python project whose verifier raises for an answer that says so.
+// pythonProgram creates a Python project whose verifier raises for an answer that asks for it.
 func pythonProgram(t *testing.T) string {
 	t.Helper()
 	interpreter, ok := scaffold.FindPython()
@@ -56,7 +56,7 @@ func pythonProgram(t *testing.T) string {
 	return path
 }
 
-// A Python program answers a person as a Go one does.
+// A Python plugin has the same commands for people as a Go one: docs, check and help.
 func TestPythonAnswersAPerson(t *testing.T) {
 	path := pythonProgram(t)
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestPythonAnswersAPerson(t *testing.T) {
 	}
 }
 
-// An exception in a plugin is an error of the call, and in its log with the line that raised it.
+// An exception in a plugin is an error of the call, and is logged with the line that raised it.
 func TestPythonLogsExceptions(t *testing.T) {
 	var log strings.Builder
 	p, err := process.Start(t.Context(), process.Spec{

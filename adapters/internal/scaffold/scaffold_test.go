@@ -21,8 +21,7 @@ func project(t *testing.T, o scaffold.Options) string {
 	return o.Dir
 }
 
-// kinds are the projects whose own tests are run: a verifier's, and an estimator's too where
-// every attack is tried.
+// kinds returns the projects whose own tests are run: a verifier, and with all attacks an estimator too.
 func kinds() []string {
 	list := []string{"verifier-words", "estimator-words"}
 	if os.Getenv("STEPFALL_ATTACKS") != "all" {
@@ -31,7 +30,7 @@ func kinds() []string {
 	return list
 }
 
-// A new Go project builds offline, its tests pass, conformance among them.
+// A new Go project builds offline, and its tests pass, including conformance.
 func TestGoProjects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds projects and runs their tests")
@@ -52,7 +51,7 @@ func TestGoProjects(t *testing.T) {
 	}
 }
 
-// So do those of a new Python project.
+// The tests of a new Python project pass too.
 func TestPythonProjects(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the tests of projects, some of which wait")

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Sums have the money and tokens of an attempt's calls once, though the attempt is listed with them.
+// Sums count the cost and tokens of an attempt's calls once, although the attempt is listed too.
 func TestSumsCountTheCallsOfAnAttemptOnce(t *testing.T) {
 	all := sums{}
 	for _, trace := range []*sdk.Trace{

@@ -11,8 +11,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// A run has a dozen steps, a model or a stop reason a million: SQLite would as soon look
-// up the latter.
+// A run has a dozen steps, a model or a stop reason a million: SQLite alone might use the latter's index.
 func TestStepsAreLookedUpByWhatFewHave(t *testing.T) {
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "steps.db"))
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// stuck is an engine that can hang, whatever becomes of its callers, and then does what it was
-// asked all the same.
+// stuck is an engine that hangs regardless of its callers' contexts, and afterwards still performs what it was asked.
 type stuck struct {
 	store.Store
 	mu       sync.Mutex
@@ -87,8 +86,8 @@ func (s *stuck) Record(_ context.Context, entries []store.Entry) error {
 }
 func (s *stuck) Close() error { s.wait(); return nil }
 
-// A store that hangs holds nobody up: who needs it is told within five seconds and then at once,
-// who does not goes on, and when it is back the books are right.
+// A hanging store blocks callers for at most five seconds, and then not at all; when it recovers, the accounts are
+// correct.
 func TestAStoreThatHangs(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +153,7 @@ func TestAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// A process that ends while its store hangs ends soon, and its traces wait in the spool.
+// A process exits quickly while its store hangs, and its traces stay in the spool.
 func TestClosingAStoreThatIsAway(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {

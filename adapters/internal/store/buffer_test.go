@@ -18,7 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// traces is a store that may be away.
+// traces is a store that can be unavailable.
 type traces struct {
 	store.Traces
 	mu    sync.Mutex
@@ -72,7 +72,7 @@ func files(t *testing.T, dir string) []string {
 	return list
 }
 
-// What waits for the store when a process ends is written by the next one.
+// Traces that are waiting when a process ends are written by the next one.
 func TestTracesOutliveTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	s := &traces{away: true, have: map[string]string{}}
@@ -122,9 +122,8 @@ func TestTracesOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// A minute's outage loses nothing: what memory does not hold waits in the spool, and all of it
-// is in the store once, a little after it is back. What is beyond the bound of the spool is
-// counted and told.
+// A minute's outage loses nothing: what exceeds memory waits in the spool, and all traces are in the store exactly
+// once shortly after it recovers. What exceeds the spool is counted and reported.
 func TestAnOutageLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const perSecond, outage = 200, 60
@@ -191,7 +190,7 @@ func TestWhatIsBeyondTheSpoolIsCounted(t *testing.T) {
 	})
 }
 
-// A trace of many megabytes is cut where its texts are longest, and says so.
+// A trace of many megabytes is truncated at its longest texts, with a mark.
 func TestLongTextsAreCut(t *testing.T) {
 	long := strings.Repeat("\x01é", 8<<20/3)
 	given := &sdk.Trace{ID: "a", Prompt: long, Calls: []sdk.Call{{Answer: "short"}, {Answer: long, Verdict: &sdk.Verdict{Evidence: "seen"}}}}
@@ -216,7 +215,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-// Clients' texts and lists of names leave no trace out, however long they are.
+// Long texts and lists of names from clients never cause a trace to be left out.
 func TestLongVerdictsAndListsAreCut(t *testing.T) {
 	long := strings.Repeat("e", 3<<20)
 	names := strings.SplitAfter(strings.Repeat("a name that a client made up\n", 80_000), "\n")
@@ -239,7 +238,7 @@ func TestLongVerdictsAndListsAreCut(t *testing.T) {
 	}
 }
 
-// The files of a process that lives shrink once the store has what is in them.
+// The spool files of a running process shrink once the store has their traces.
 func TestASpoolIsEmptiedWhenTheStoreIsBack(t *testing.T) {
 	dir := t.TempDir()
 	s := &traces{away: true, have: map[string]string{}}
@@ -269,7 +268,7 @@ func TestASpoolIsEmptiedWhenTheStoreIsBack(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written to is told of once; traces wait in memory then.
+// An unwritable folder is reported once; traces then wait in memory.
 func TestWhatWasRecordedIsSettled(t *testing.T) {
 	s := &traces{have: map[string]string{}}
 	b := store.NewBuffer(s, store.BufferOptions{Spool: t.TempDir()})
@@ -319,8 +318,7 @@ func TestASpoolThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// picky refuses traces by the beginning of their ids, and batches of more than two as a
-// store does that takes too long for them.
+// picky rejects traces by the prefix of their ids, and batches of more than two with a timeout.
 type picky struct {
 	traces
 	most int
@@ -346,7 +344,7 @@ func (s *picky) Record(ctx context.Context, list []store.Entry) error {
 	return nil
 }
 
-// A trace that can never be written holds up nobody, and is told and counted once.
+// A trace that can never be written blocks no other, and is reported and counted once.
 func TestATraceThatCannotBeWrittenIsLeftOut(t *testing.T) {
 	s := &picky{traces: traces{away: true, have: map[string]string{}}}
 	var mu sync.Mutex
@@ -374,7 +372,7 @@ func TestATraceThatCannotBeWrittenIsLeftOut(t *testing.T) {
 	}
 }
 
-// A batch that is too much for the store is given to it in smaller ones.
+// A batch that is too large for the store is split.
 func TestABatchThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	s := &picky{traces: traces{have: map[string]string{}}, most: 3}
@@ -388,7 +386,7 @@ func TestABatchThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// What waits is bounded by its size too.
+// Waiting traces are bounded by size too.
 func TestLargeTracesThatWait(t *testing.T) {
 	t.Parallel()
 	s := &traces{away: true, have: map[string]string{}}
@@ -406,7 +404,7 @@ func TestLargeTracesThatWait(t *testing.T) {
 	}
 }
 
-// Whatever is in the folder, what can be saved is, and the rest is told.
+// Whatever the folder contains, valid traces are saved and the rest is reported.
 func TestASpoolFullOfJunk(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

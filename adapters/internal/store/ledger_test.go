@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What is left under a cap is said in dollars, whatever the accounts count in.
+// Messages about caps are in dollars, although accounts count nano-dollars.
 func TestMoneyIsSaidInDollars(t *testing.T) {
 	full := &RefusedError{Account: KeyAccount("k1"), Left: 4_906_000, Asked: 10_034_000}
 	err := error(&shortage{full: full})

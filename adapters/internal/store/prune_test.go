@@ -34,8 +34,7 @@ func (s *pruned) Prune(_ context.Context, _ store.Retention, most int) (store.Pr
 
 func (s *pruned) Close() error { return nil }
 
-// A store is pruned at once and every ten minutes, in batches with pauses between that are
-// longer than they, by one process.
+// A store is pruned at once and then every ten minutes, by one process, in batches with longer pauses in between.
 func TestRetain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir()))

@@ -102,7 +102,7 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return sdk.ErrBudgetExhausted }
 
 var (
-	// ErrVersion is wrapped by Open when this program is too old for the store.
+	// ErrVersion is wrapped when the tables of a store have a version that this program cannot use.
 	ErrVersion = errors.New("the store's tables are of another version")
 	// ErrNotFound is wrapped when the store has no such trace or key.
 	ErrNotFound = errors.New("not in the store")

@@ -151,8 +151,7 @@ func periods(t *testing.T, e engine) {
 	_ = requireRefused(t, s.Reserve(t.Context(), 5, one, time.Hour))
 }
 
-// What nobody settles comes back when the operator says that it was not spent, and a bill
-// that comes after all is booked.
+// An unsettled reservation is freed when the operator says that it was not spent, and a late bill is still booked.
 func releasing(t *testing.T, e engine) {
 	s := e.Open(t)
 	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 30, Cap: 100}, {Account: "b", Amount: 30, Cap: 100}}, -time.Second))
@@ -189,7 +188,7 @@ func releasing(t *testing.T, e engine) {
 	}
 }
 
-// What is old goes, in small batches; what a cap may still go by stays.
+// Old rows are deleted in small batches; what a cap may still depend on is kept.
 func pruning(t *testing.T, e engine) {
 	s := e.Open(t)
 	day := 24 * time.Hour

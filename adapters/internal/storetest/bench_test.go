@@ -16,15 +16,14 @@ import (
 
 func BenchmarkSQLite(b *testing.B) { benchmarkEngine(b, openSQLite) }
 
-// BenchmarkPostgres has the server wait for the disk, as it does in earnest.
+// BenchmarkPostgres lets the server sync to disk, as in production.
 func BenchmarkPostgres(b *testing.B) {
 	c := pgtest.Start(b)
 	benchmarkEngine(b, func(t testing.TB) engine { return openPostgres(c.Database(t), "") })
 }
 
-// benchmarkEngine measures an engine: reservations with their settling on one hot account, from
-// one process and from four (each with connections and leases of its own), on ten
-// thousand cold ones, and traces in batches.
+// benchmarkEngine measures an engine: reservations and settlements on one hot account, from one process and from four
+// (each with connections and leases of its own), on ten thousand cold ones, and traces in batches.
 func benchmarkEngine(b *testing.B, fresh func(t testing.TB) engine) {
 	b.Run("hot/1", func(b *testing.B) {
 		reserveAll(b, fresh(b), 1, 8, func(int64) string { return "hot" }, store.LeaseOptions{})
@@ -44,7 +43,7 @@ func benchmarkEngine(b *testing.B, fresh func(t testing.TB) engine) {
 	b.Run("traces", func(b *testing.B) { recordAll(b, fresh(b)) })
 }
 
-// readLargest reads the accounts that hold most of n.
+// readLargest reads the largest of n accounts.
 func readLargest(b *testing.B, s store.Store, n int) {
 	const part = 1000
 	for i := range n / part {

@@ -45,7 +45,7 @@ func leases(t *testing.T, e engine) {
 	}
 }
 
-// killable is a store whose process may be killed: it can be told nothing from then on.
+// killable is a store whose process can be killed: from then on it receives nothing.
 type killable struct {
 	store.Store
 	dead atomic.Bool
@@ -69,8 +69,8 @@ func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64)
 	return k.Store.Settle(ctx, id, spent)
 }
 
-// takeAfterBills has 30 calls billed at the price, of ten times as much held for each, and returns
-// what is held for one more.
+// takeAfterBills settles 30 calls at the price, which is ten times their reservation, and returns the reservation of
+// one more.
 func takeAfterBills(t *testing.T, leased *store.LeasedAccounts, price, limit int64) *store.Hold {
 	charge := []store.Charge{{Account: "hot", Amount: 10 * price, Cap: limit}}
 	for range 30 {
@@ -83,8 +83,8 @@ func takeAfterBills(t *testing.T, leased *store.LeasedAccounts, price, limit int
 	return under
 }
 
-// The leases of a process that was killed end after a minute: what counts as spent then is
-// what was spent, what was held, and at most an eighth of the leases.
+// The leases of a killed process expire after a minute. What then counts as spent is its spend, its reservations, and
+// at most an eighth of the leases.
 func testKill(t *testing.T, e engine) {
 	const limit, price = 100_000, 50
 	s := &killable{Store: e.Open(t)}
@@ -111,8 +111,7 @@ func testKill(t *testing.T, e engine) {
 	}
 }
 
-// Of what a killed process had been leased its bills are known, and the operator can return the
-// rest alone.
+// The settled spend of a killed process's leases is known, and the operator can release only the rest.
 func releasedLeases(t *testing.T, e engine) {
 	const limit, price = 100_000, 50
 	s := &killable{Store: e.Open(t)}
@@ -141,8 +140,8 @@ func releasedLeases(t *testing.T, e engine) {
 	}
 }
 
-// A slot lasts as long as its process says so, and ends soon after that was killed; what the
-// call may cost stands for its longer time.
+// A slot lasts as long as its process extends it, and ends soon after a kill; the call's reservation stands for its
+// longer time.
 func killedSlots(t *testing.T, e engine) {
 	const ttl = 300 * time.Millisecond
 	s := &killable{Store: e.Open(t)}
@@ -169,8 +168,8 @@ func killedSlots(t *testing.T, e engine) {
 	}
 }
 
-// What a call may have cost beyond what anybody saw is reserved as that of a killed process is,
-// and then unsettled; it is not handed out again, from leases either.
+// An unknown part of a call's cost stays reserved like the calls of a killed process, and is then unsettled; it is
+// not handed out again, not even from leases.
 func uncertain(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 40 * time.Millisecond})
@@ -205,7 +204,7 @@ func uncertain(t *testing.T, e engine) {
 	}
 }
 
-// It is held once, by the lease or in the store: nothing is refused while the cap has room.
+// It is reserved once, by the lease or in the store: nothing is refused while the cap has room.
 func uncertainOnce(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: time.Hour}) // leases are not given back meanwhile
@@ -230,8 +229,8 @@ func uncertainOnce(t *testing.T, e engine) {
 	}
 }
 
-// What was spent beyond its reservation leaves so much less to be spent, at once: after many calls
-// that did so under way, nothing is granted that a cap does not leave.
+// An overrun reduces what is left at once: after many calls in flight with overruns, nothing is granted beyond the
+// cap.
 func overruns(t *testing.T, e engine) {
 	const limit, most, paid, under, excess = 100_000, 400, 100, 50, 10_000
 	for _, c := range []struct {
@@ -292,7 +291,7 @@ func overruns(t *testing.T, e engine) {
 	}
 }
 
-// A refusal says how much is missing where all that was leased comes back.
+// A refusal says how much is missing once all leases are returned.
 func shortages(t *testing.T, e engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{Idle: time.Hour})
 	defer leased.Close()
@@ -388,7 +387,7 @@ func idle(t *testing.T, e engine) {
 	}
 }
 
-// What is spent of an account that goes on being charged is seen in the store.
+// The spend of an account that is charged continuously shows up in the store.
 func seen(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 200 * time.Millisecond})
@@ -405,7 +404,7 @@ func seen(t *testing.T, e engine) {
 	}
 }
 
-// A cap that is lowered holds at once, also where much was leased under the one before.
+// A lowered cap holds at once, even where much was leased under the old one.
 func leasesEndWithTheirCap(t *testing.T, e engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
 	defer leased.Close()

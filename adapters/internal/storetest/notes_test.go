@@ -70,8 +70,7 @@ func notes(t *testing.T, e engine) {
 	}
 }
 
-// A note that is claimed is one process's until it ends; what follows a claim may be
-// written over it, and be given up.
+// A claimed note belongs to one process until it expires; a note posted after a claim can be overwritten and deleted.
 func claims(t *testing.T, e engine) {
 	s, other := e.Open(t), e.Open(t)
 	var wg sync.WaitGroup

@@ -27,7 +27,7 @@ type engine struct {
 
 func TestSQLite(t *testing.T) { testEngine(t, openSQLite) }
 
-// A transaction whose end is not known is repeated, and may have been made: that changes nothing.
+// A transaction with an unknown outcome is retried, although it may have committed: that changes nothing.
 func TestRepeatedTransactionsChangeNothing(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, engine){
 		"ATraceCountsOnce": countsOnce, "SumsAddUp": sums, "KeysAreFoundByDigest": keys, "NotesEnd": notes, "OneProcessClaimsAName": claims, "NumbersAddUp": numbers,
@@ -56,8 +56,7 @@ func TestPostgres(t *testing.T) {
 	testEngine(t, func(t testing.TB) engine { return openPostgres(c.Database(t), "") })
 }
 
-// TestPostgresBehindAPooler runs the same behind PgBouncer, which gives each transaction
-// another connection.
+// TestPostgresBehindAPooler runs the same tests behind PgBouncer, which gives each transaction another connection.
 func TestPostgresBehindAPooler(t *testing.T) {
 	if os.Getenv("STEPFALL_ATTACKS") != "all" {
 		t.Skip("STEPFALL_ATTACKS is not all: TestPostgres asks the same without a pooler")
@@ -82,7 +81,7 @@ func openSQLite(t testing.TB) engine {
 	}
 }
 
-// openPostgres opens the database of a URL by that URL and more of its query.
+// openPostgres opens the database of a URL with additional query parameters.
 func openPostgres(url, more string) engine {
 	return engine{
 		Open: func(t testing.TB) store.Store {

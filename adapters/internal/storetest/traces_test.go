@@ -19,7 +19,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// entriesOf returns traces as they are recorded, with the keys by position.
+// entriesOf returns entries for traces, with the keys by position.
 func entriesOf(traces []*sdk.Trace, keys ...string) []store.Entry {
 	entries := make([]store.Entry, len(traces))
 	for i, t := range traces {
@@ -31,7 +31,7 @@ func entriesOf(traces []*sdk.Trace, keys ...string) []store.Entry {
 	return entries
 }
 
-// trace makes the i-th trace of a table that the tests count in.
+// trace returns the i-th trace of a table with known counts.
 func trace(i int) *sdk.Trace {
 	t := &sdk.Trace{
 		ID: fmt.Sprintf("%032x", i), Start: start.Add(time.Duration(i) * time.Hour), Run: fmt.Sprint("run", i%3), Tenant: []string{"acme", "blue"}[i%2],
@@ -246,8 +246,8 @@ func pages(t *testing.T, e engine) {
 	}
 }
 
-// What no engine can hold, and what only some can, is left out and told; the rest of the
-// batch is written, again and again.
+// Values that no engine or only some can hold are left out and reported; the rest of the batch is written, and again
+// on a retry.
 func unwritable(t *testing.T, e engine) {
 	s := e.Open(t)
 	noise := func(n int) string {
@@ -315,8 +315,8 @@ func absurd(t *testing.T, e engine) {
 	}
 }
 
-// Names that no index holds whole are told apart and found all the same; names that no
-// engine holds are found by nobody, without an error.
+// Names that are too long for an index remain distinct and can be found; names that no engine can hold are not found,
+// without an error.
 func longNames(t *testing.T, e engine) {
 	s := e.Open(t)
 	long := func(end string) string {
@@ -358,7 +358,7 @@ func longNames(t *testing.T, e engine) {
 	}
 }
 
-// A call that met an open circuit was sent to nobody: it is in the trace, and in no list or sum.
+// A call that met an open circuit was not sent: it is in the trace, but in no list or sum.
 func unsentCalls(t *testing.T, e engine) {
 	s := e.Open(t)
 	unsent := sdk.Call{Model: "small", Attempt: 1, Error: "small: provider_unavailable: circuit open after repeated failures"}

@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// answering makes every model of b answer as respond says.
+// answering makes every model of b respond with respond.
 func (b *bench) answering(t *testing.T, respond func(*scripted.Request) scripted.Reply) *scripted.Server {
 	t.Helper()
 	server, err := scripted.Start(scripted.Options{Respond: func(_ context.Context, req *scripted.Request) scripted.Reply { return respond(req) }})
@@ -31,7 +31,7 @@ func (b *bench) answering(t *testing.T, respond func(*scripted.Request) scripted
 	return server
 }
 
-// lastResult is what the model was told of its last tool call.
+// lastResult returns the result of the model's last tool call.
 func lastResult(req *scripted.Request) string {
 	last := req.Messages[len(req.Messages)-1]
 	if last.Role != "tool" {
@@ -108,9 +108,8 @@ func TestTurnsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPassingTestsEndTheAttempt: the model runs the tests, they pass, the verifier
-// agrees, and no further turn is paid for; where the verifier does not agree, the
-// attempt goes on.
+// TestPassingTestsEndTheAttempt: when the model's test run passes and the verifier agrees, no further turn is paid
+// for; when the verifier does not agree, the attempt continues.
 func TestPassingTestsEndTheAttempt(t *testing.T) {
 	for name, outcome := range map[string]sdk.Outcome{"accepted": sdk.Passed, "rejected": sdk.Failed} {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +147,7 @@ func TestPassingTestsEndTheAttempt(t *testing.T) {
 	}
 }
 
-// TestHiddenTestsStayHidden: test_patch is in the tree that is judged and nowhere
-// that the agent can read.
+// TestHiddenTestsStayHidden: test_patch is applied to the tree that is judged, and the agent cannot read it anywhere.
 func TestHiddenTestsStayHidden(t *testing.T) {
 	b := newBench(t)
 	onlySmall(b)
@@ -184,8 +182,7 @@ func TestHiddenTestsStayHidden(t *testing.T) {
 	}
 }
 
-// optionsModel records the longest answer that a call asks for; it has a default, as some of
-// langchaingo's clients have.
+// optionsModel records the output limit of calls; like some langchaingo clients it has a default.
 type optionsModel struct {
 	llms.Model
 

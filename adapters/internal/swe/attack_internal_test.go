@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// attacked is a repository whose second commit is the fix of the first, with keys
-// beside the code and in git's own settings; and a jail.
+// attacked returns a jail and a repository whose second commit fixes the first, with keys beside the code and in
+// git's settings.
 func attacked(t *testing.T) (*Jail, *Repository, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,8 +55,7 @@ func asAgent(t *testing.T, j *Jail, tree *Checkout, script string) string {
 	return ran.Output
 }
 
-// TestAttackLaterCommits: git shows an attempt its commit, and nothing that came
-// after it or that is set in the repository.
+// TestAttackLaterCommits: git shows an attempt its commit, but no later one and none of the repository's settings.
 func TestAttackLaterCommits(t *testing.T) {
 	j, repo, commit := attacked(t)
 	tree, err := repo.Checkout(t.Context(), commit)
@@ -81,8 +80,8 @@ for o in $(git cat-file --batch-all-objects --batch-check='%(objectname)'); do g
 	}
 }
 
-// TestAttackRepositoryInTheTree: git runs, outside of the jail, no command that an
-// attempt named in the settings of a repository of its own, nor one of its attributes.
+// TestAttackRepositoryInTheTree: git outside the jail runs no command that an attempt named in the settings or
+// attributes of a repository of its own.
 func TestAttackRepositoryInTheTree(t *testing.T) {
 	j, repo, commit := attacked(t)
 	tree, err := repo.Checkout(t.Context(), commit)
@@ -139,7 +138,7 @@ func TestAttackSecretsOfTheTree(t *testing.T) {
 	}
 }
 
-// A patch is text: what a compiler left in the tree is not in it.
+// Build output in the tree is not part of the patch.
 func TestPatchWithoutBinaries(t *testing.T) {
 	j, repo, commit := attacked(t)
 	tree, err := repo.Checkout(t.Context(), commit)
@@ -154,7 +153,7 @@ func TestPatchWithoutBinaries(t *testing.T) {
 	}
 }
 
-// TestAttackFoldersBesidePath: what lies beside a folder of programs is not shown.
+// TestAttackFoldersBesidePath: siblings of a folder in PATH are not visible.
 func TestAttackFoldersBesidePath(t *testing.T) {
 	j, repo, commit := attacked(t)
 	if len(jail.Lacks([]string{"filesystem"}, j.Layers)) > 0 {
@@ -180,8 +179,7 @@ func TestAttackFoldersBesidePath(t *testing.T) {
 	}
 }
 
-// TestAttackCacheOfAnAttempt: what one attempt leaves in Go's build cache is there
-// for its own commands, and for no other attempt.
+// TestAttackCacheOfAnAttempt: what an attempt adds to Go's build cache is visible to its own commands only.
 func TestAttackCacheOfAnAttempt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs Go tests")

@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/programs"
 )
 
-// instant is a model that edits a file, runs the tests and takes no time.
+// instant is a model that edits a file and runs the tests, without delay.
 type instant struct{}
 
 func (instant) GenerateContent(_ context.Context, messages []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
@@ -60,10 +60,9 @@ strategy "cascade_route" {
 }
 `
 
-// BenchmarkTask is all that one task with one attempt takes beside the model and
-// the tests, which take no time here: two work trees, a command in the agent's jail,
-// the patch, and the verdict of the plugin, whose command runs in its jail. Trees
-// have so many files.
+// BenchmarkTask measures the overhead of a task with one attempt; the model and the tests take no time here. It
+// consists of two work trees, a command in the agent's jail, the patch, and the verdict of the plugin, whose command
+// runs in its jail. Sub-benchmarks are by the number of files in the tree.
 func BenchmarkTask(b *testing.B) {
 	b.Setenv("STEPFALL_PLUGIN_PATH", programs.Build(b, "verifier-tests"))
 	for _, files := range []int{30, 2000} {

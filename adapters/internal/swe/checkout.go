@@ -29,7 +29,7 @@ type Repository struct {
 	mu   sync.Mutex // held during "git worktree" commands: git does not wait for its lock
 	made []*Checkout
 	idle []*Checkout // not in use
-	next int         // the last tree's number
+	next int         // number of the last tree
 
 	histories sync.Mutex          // guards secrets, and the creation of history repositories
 	secrets   map[string][]string // files that look like secrets, by commit

@@ -13,8 +13,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
-// What an attempt leaves in a work tree is not there for the next one, however it
-// was left.
+// Nothing that an attempt leaves in a work tree is visible to the next one.
 func TestWorkTreesAreUsedAgainClean(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	repo := filepath.Join(dir, "repo")
@@ -114,7 +113,7 @@ func TestWorkTreeIsUsedAgainAtAnotherCommit(t *testing.T) {
 	}
 }
 
-// What no patch can hold is left out and named; the rest of the attempt stays a patch.
+// Changes that no patch can hold are left out and listed; the rest of the attempt is a patch.
 func TestDiffLeavesOutWhatNoPatchHolds(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
@@ -169,7 +168,7 @@ func shell(t *testing.T, dir, script string) {
 	}
 }
 
-// contents returns the regular files below dir, git's apart, and links as such.
+// contents returns the regular files below dir except git's, and links as links.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

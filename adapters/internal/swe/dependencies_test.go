@@ -9,8 +9,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
-// Dependencies that git ignores are installed in the repository alone: work trees have
-// them by links, which are in no patch.
+// Ignored dependencies are installed in the repository only: work trees link to them, and the links are in no patch.
 func TestIgnoredDependenciesAreLinked(t *testing.T) {
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repo")

@@ -11,8 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// The patch is what was judged: without edits that were left out, and with the confidence of
-// who judged it.
+// The result's patch is the one that was judged: without left-out edits, and with the judge's confidence.
 func TestPatchIsWhatWasJudged(t *testing.T) {
 	b := newBench(t)
 	onlySmall(b)
@@ -35,7 +34,7 @@ func TestPatchIsWhatWasJudged(t *testing.T) {
 	}
 }
 
-// Of tests that test_patch brings, the next model is told the names.
+// Of hidden tests the next model sees only the names.
 func TestHiddenTestsAreNotShownToTheNextModel(t *testing.T) {
 	for _, hidden := range []bool{true, false} {
 		b := newBench(t)

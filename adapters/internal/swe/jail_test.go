@@ -116,7 +116,7 @@ func TestJailBoundsOutput(t *testing.T) {
 	}
 }
 
-// TestTreeCannotLeadGitAstray: a command may write over .git and name a filter.
+// TestTreeCannotLeadGitAstray: a command can overwrite .git and name a filter.
 func TestTreeCannotLeadGitAstray(t *testing.T) {
 	dir := t.TempDir()
 	git := func(args ...string) {

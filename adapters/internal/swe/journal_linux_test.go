@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Only a line that a kill cut off is dropped: what cannot be read is kept.
+// Only a partial last line is dropped; a read error drops nothing.
 func TestJournalThatCannotBeReadIsNotCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	const text = "{\"paid\":{\"instance_id\":\"a\",\"usd\":1}}\n"
@@ -31,7 +31,7 @@ func TestJournalThatCannotBeReadIsNotCut(t *testing.T) {
 	}
 }
 
-// What a full disk took of a record is not glued to the next one.
+// A record that a full disk truncated does not corrupt the next one.
 func TestJournalGoesOnAfterAPartialWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j, err := OpenJournal(path)

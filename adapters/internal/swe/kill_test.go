@@ -26,14 +26,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// batchEnv makes the test binary run a batch in the folder that it names, with the
-// models at batchServer.
+// batchEnv makes the test binary run a batch in the folder that it names, with the models at batchServer.
 const (
 	batchEnv    = "STEPFALL_TEST_BATCH"
 	batchServer = "STEPFALL_TEST_SERVER"
 )
 
-// batchTasks are those of the batch: edits by one, two and three models, none solved.
+// batchTasks selects the batch's tasks: they need one, two or three models, and one remains unsolved.
 func batchTasks(t *suite.Task) bool {
 	return t.Repo == "ledger" || t.Repo == "mdlite"
 }
@@ -94,7 +93,7 @@ func runBatch(dir, url string) error {
 	return err
 }
 
-// journalLine is what the test reads of a record.
+// journalLine is the part of a record that the test reads.
 type journalLine struct {
 	Paid    *swe.PaidRecord    `json:"paid"`
 	Attempt *swe.AttemptRecord `json:"attempt"`
@@ -214,7 +213,7 @@ type journalState struct {
 	paid     float64
 }
 
-// readJournal reads what is whole, and fails the test when anything is there twice.
+// readJournal reads the complete lines, and fails the test on duplicates.
 func readJournal(t *testing.T, dir string) journalState {
 	t.Helper()
 	s := journalState{attempts: map[string]swe.AttemptRecord{}, results: map[string]swe.Result{}}
@@ -253,7 +252,7 @@ func readJournal(t *testing.T, dir string) journalState {
 	return s
 }
 
-// tear appends the beginning of a record.
+// tear appends a partial record.
 func tear(t *testing.T, dir string) {
 	t.Helper()
 	file, err := os.OpenFile(filepath.Join(dir, "state", "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0)

@@ -15,9 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// TestStepsEscalateInTheMiddleOfAnAttempt: the first call is answered by the
-// cheapest model; at the second one only the dearest model's answer is not rejected.
-// The patch is one, and verified at the end.
+// TestStepsEscalateInTheMiddleOfAnAttempt: the first call is answered by the cheapest model; at the second call only
+// the most expensive model's answer is accepted. There is one patch, verified at the end.
 func TestStepsEscalateInTheMiddleOfAnAttempt(t *testing.T) {
 	for _, names := range [][]string{{"small", "large"}, {"small", "medium", "large"}} {
 		t.Run(strings.Join(names, " "), func(t *testing.T) {

@@ -53,7 +53,7 @@ strategy "threshold" {
 }
 `
 
-// coder writes a word into greet.txt, for a thousandth or a hundredth of a dollar a call.
+// coder writes a word into greet.txt, at 0.001 or 0.01 USD per call.
 type coder struct {
 	word  string
 	calls atomic.Int64
@@ -83,7 +83,7 @@ func (c *coder) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	}}}, nil
 }
 
-// good passes patches that say so.
+// good passes patches that contain "good".
 type good struct{ router.Plugins }
 
 func (good) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
@@ -127,7 +127,7 @@ func newFleet(t *testing.T, c *pgtest.Cluster) *fleet {
 	return f
 }
 
-// work starts a worker with its models; stop ends it at once, without a grace.
+// work starts a worker with its models; stop ends it at once, without grace.
 func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 	f.t.Helper()
 	shared, err := full.OpenStore(context.Background(), f.database, nil)
@@ -154,7 +154,7 @@ func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 	return stop
 }
 
-// solve has tasks done, with the journal of a state folder.
+// solve runs tasks with the journal of a state folder.
 func (f *fleet) solve(state, run string, capUSD float64, names ...string) ([]*swe.Result, *swe.Spend, error) {
 	f.t.Helper()
 	s, err := postgres.Open(f.t.Context(), f.database)
@@ -200,8 +200,7 @@ func TestQueued(t *testing.T) {
 	t.Run("one cap", func(t *testing.T) { shareTheCap(t, newFleet(t, c)) })
 }
 
-// doneByWorkers: the results, the journal and what was spent are as if the
-// run had done them itself, and name the worker; a second run does nothing.
+// doneByWorkers: results, journal and spend are those of a local run, and name the worker; a second run does nothing.
 func doneByWorkers(t *testing.T, f *fleet) {
 	t.Helper()
 	small, large := &coder{word: "worse"}, &coder{word: "good"}
@@ -229,8 +228,7 @@ func doneByWorkers(t *testing.T, f *fleet) {
 	}
 }
 
-// paidOnce: the worker stops between two attempts, and the next one goes
-// on from there.
+// paidOnce: the worker stops between two attempts, and the next worker resumes there.
 func paidOnce(t *testing.T, f *fleet) {
 	t.Helper()
 	small := &coder{word: "worse"}
@@ -261,8 +259,7 @@ func paidOnce(t *testing.T, f *fleet) {
 	}
 }
 
-// fetchedByURL: workers fetch the repository themselves, at the commit that its HEAD was
-// when the run began.
+// fetchedByURL: workers fetch the repository themselves, at the commit that was HEAD when the run started.
 func fetchedByURL(t *testing.T, f *fleet) {
 	t.Helper()
 	dir := f.repo
@@ -294,7 +291,7 @@ func fetchedByURL(t *testing.T, f *fleet) {
 	}
 }
 
-// shareTheCap: two workers, one cap of a run: the sum holds, and the run says that the money is spent.
+// shareTheCap: with two workers the run's cap holds, and the run reports that the budget is exhausted.
 func shareTheCap(t *testing.T, f *fleet) {
 	t.Helper()
 	small, large := &coder{word: "worse"}, &coder{word: "bad as well"}

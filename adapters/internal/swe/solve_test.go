@@ -69,14 +69,11 @@ type made struct {
 // materialised makes the repositories once for all tests.
 var materialised func() (made, error)
 
-// bench is the suite on disk, its scripted models, and what solves its tasks. Tests of
-// the tasks are checksums of what is to be mended, which take no time; goTests has
-// those of the repository run. How well the real verifier runs them is its own tests'
-// business.
+// bench is the suite on disk, its scripted models, and a solver. By default, the tests of a task are checksums of the
+// files to fix, which take no time; goTests runs the repository's own tests. The real verifier has tests of its own.
 type bench struct {
 	dir string
-	// made is the folder of the repositories that all tests share, of which repo copies those
-	// that are asked for.
+	// made is the folder of the repositories that all tests share; repo copies the requested ones.
 	made   string
 	suite  *suite.Suite
 	tasks  map[string]*swe.Task
@@ -88,8 +85,8 @@ type bench struct {
 	goTests bool
 }
 
-// checksums returns a command that passes where the files that a task's fix changes are
-// as they should be, and names the task's failing tests where they are not.
+// checksums returns a command that passes if the files that a task's fix changes are correct, and otherwise prints
+// the task's failing tests.
 func checksums(s *suite.Suite, task *suite.Task) []string {
 	var sums strings.Builder
 	for _, e := range task.Fix {
@@ -100,7 +97,7 @@ func checksums(s *suite.Suite, task *suite.Task) []string {
 
 var prices = map[string]sdk.Price{"small": {Input: 0.1, Output: 0.4}, "medium": {Input: 0.4, Output: 1.6}, "large": {Input: 2, Output: 8}}
 
-// costOf prices the usage that a scripted model reports; a routed call costs what large asks.
+// costOf prices the usage that a scripted model reports; a routed call costs as much as large.
 func costOf(m *sdk.Model, r *llms.ContentResponse) (sdk.Usage, float64) {
 	in, _ := r.Choices[0].GenerationInfo["PromptTokens"].(int)
 	out, _ := r.Choices[0].GenerationInfo["CompletionTokens"].(int)
@@ -230,7 +227,7 @@ func (b *bench) try(t *testing.T, id string) (*swe.Result, error) {
 	return b.solver.Solve(t.Context(), repo, task)
 }
 
-// clean fails the test when the repository has work trees left.
+// clean fails the test if the repository has work trees left.
 func (b *bench) clean(t *testing.T, repo string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(b.dir, "repos", repo), "worktree", "list").Output()
@@ -274,7 +271,7 @@ func TestCascadeEscalatesUntilTheTestsPass(t *testing.T) {
 	b.clean(t, "ledger")
 }
 
-// unasked is a strategy that nobody may ask.
+// unasked is a strategy that must not be asked.
 type unasked struct{ t *testing.T }
 
 func (u unasked) Decide(*cascade.State) cascade.Decision {
@@ -282,7 +279,7 @@ func (u unasked) Decide(*cascade.State) cascade.Decision {
 	return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
 }
 
-// What a match block says of a task holds for its attempts.
+// A match block that applies to a task also applies to its attempts.
 func TestAttemptsAreRoutedByTheTask(t *testing.T) {
 	b := newBench(t)
 	done := 0
@@ -298,7 +295,7 @@ func TestAttemptsAreRoutedByTheTask(t *testing.T) {
 	}
 }
 
-// Who sees that a task is not solved wants to know why the large model had no turn.
+// The notes of an unsolved task explain why the large model was not tried.
 func TestNotesTellWhyAModelWasNotAsked(t *testing.T) {
 	b := newBench(t)
 	config := &b.solver.Setup.Step
@@ -367,7 +364,7 @@ func TestHardCapEndsTheTaskAndKeepsWhatWasDone(t *testing.T) {
 	b.clean(t, "ledger")
 }
 
-// Under a cap no model is called of which neither the policy nor the agent says the longest answer.
+// Under a cap, a model without a known longest answer is not called.
 func TestCapNeedsTheLongestAnswer(t *testing.T) {
 	b := newBench(t)
 	b.solver.Spend = &swe.Spend{CapUSD: 5}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// OpenAI refuses a schema with a null in it.
+// OpenAI rejects a schema that contains null.
 func TestToolsHaveNoNull(t *testing.T) {
 	data, err := json.Marshal(definitions())
 	if err != nil || strings.Contains(string(data), "null") {

@@ -72,7 +72,7 @@ func (b *bench) check(t *testing.T, id string) []string {
 	return notes
 }
 
-// A flaky test lowers a verdict's confidence; a dearer model's patch would meet it too.
+// A flaky test lowers a verdict's confidence, but a more expensive model's patch would meet it too.
 func TestAcceptedPatchEndsTheCascadeThoughATestIsFlaky(t *testing.T) {
 	b := newBench(t)
 	b.judgedBy(verdicts(&sdk.Verdict{Outcome: sdk.Failed}, &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Confidence: 0.9}))

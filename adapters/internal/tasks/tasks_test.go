@@ -18,9 +18,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 
-// TestRightIsRightAndWrongIsWrong runs each task's tests on the untouched tree,
-// on the reference and on each wrong answer. All of them are packages of one program,
-// which runs one of them at a time: linking a test of each would take minutes.
+// TestRightIsRightAndWrongIsWrong runs each task's tests on the untouched tree, on the reference and on each wrong
+// answer. All are packages of one program, which runs one at a time: linking a test binary for each would take
+// minutes.
 func TestRightIsRightAndWrongIsWrong(t *testing.T) {
 	list, err := tasks.Repair()
 	if err != nil {

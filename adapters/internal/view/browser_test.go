@@ -22,8 +22,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// look opens an address in the browser, does the rest, and fails on anything that the
-// console shows, on requests elsewhere, and when a text of others ran as a script.
+// look opens an address in the browser, performs the actions, and fails on console messages, on requests to other
+// origins, and if untrusted text ran as a script.
 func look(t *testing.T, b *browser, address string, do ...chromedp.Action) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
@@ -54,12 +54,12 @@ func textOfPage(selector string, to *string) chromedp.Action {
 	return chromedp.Text(selector, to, chromedp.ByQuery)
 }
 
-// turn moves a slider as a hand does.
+// turn moves a slider by hand.
 func turn(selector string, to string) chromedp.Action {
 	return chromedp.Evaluate(`{const s=document.querySelector("`+selector+`"); s.value="`+to+`"; s.dispatchEvent(new Event("input",{bubbles:true}))}`, nil)
 }
 
-// becomes waits until a condition holds, on this page or the one that comes after it.
+// becomes waits until a condition holds, on this page or the next one.
 func becomes(condition string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -267,7 +267,7 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 }
 
-// resize makes the window that wide.
+// resize sets the width of the window.
 func resize(t *testing.T, b *browser, width int64) {
 	t.Helper()
 	if err := chromedp.Run(b.Context, emulation.SetDeviceMetricsOverride(width, 900, 1, false)); err != nil {
@@ -275,8 +275,7 @@ func resize(t *testing.T, b *browser, width int64) {
 	}
 }
 
-// slider turns the second decision of the page at hand to a lambda at which nothing is
-// worth asking, and back.
+// slider moves the slider of the second decision to a lambda at which no model is worth asking, and back.
 func slider(t *testing.T, b *browser) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)

@@ -74,7 +74,7 @@ func changeTraces(n int, small, large float64) []*sdk.Trace {
 	return list
 }
 
-// What a replay expects is what the recorded answers say.
+// A replay expects what the recorded answers show.
 func TestChangesThatPay(t *testing.T) {
 	t.Run("cheaper", func(t *testing.T) {
 		// The policy believes in two points more, and the verdicts know of no difference.
@@ -104,8 +104,8 @@ func TestChangesThatPay(t *testing.T) {
 	})
 }
 
-// Settings that a policy does not take are not tried, and those of a mode that does not act are tried as
-// if it did.
+// Settings that do not apply to a policy are not tried; for a policy in a mode that does not enforce, changes are
+// tried in mode enforce.
 func TestChangesTried(t *testing.T) {
 	for block, want := range map[string]string{
 		"strategy \"cascade_route\" { lambda = [2, 4] }":                          "strategy.cascade_route.lambda=[0.5, 1] strategy.cascade_route.lambda=[1, 2] strategy.cascade_route.lambda=[4, 8] strategy.cascade_route.lambda=[8, 16] strategy.cascade_route.max_depth=1",
@@ -133,7 +133,7 @@ func TestChangesTried(t *testing.T) {
 	}
 }
 
-// The overview shows what pays, how to see more of it and, without a policy, how to have it.
+// The overview shows changes that pay, how to see more of them and, without a policy, how to enable them.
 func TestOverviewShowsChanges(t *testing.T) {
 	traces := changeTraces(100, 1, 1)
 	h := New(Options{Traces: reader(t, traces), Policy: changePolicy(t, 10)})

@@ -15,10 +15,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// errNoBrowser is returned where there is no Chromium.
+// errNoBrowser means that Chromium is not installed.
 var errNoBrowser = errors.New("no chromium here: what pages do in a browser is not looked at")
 
-// browser is a browser of its own, with a profile of its own.
+// browser is a private Chromium with its own profile.
 type browser struct {
 	// Context is for chromedp.Run.
 	Context context.Context
@@ -30,7 +30,7 @@ type browser struct {
 	asked  []string
 }
 
-// startBrowser starts Chromium without a screen.
+// startBrowser starts a headless Chromium.
 func startBrowser(parent context.Context) (*browser, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -91,8 +91,7 @@ func (b *browser) record(event any) {
 	}
 }
 
-// Faults returns what the console showed since the last call: errors, warnings,
-// violations of the content policy.
+// Faults returns the console messages since the last call: errors, warnings, violations of the content policy.
 func (b *browser) Faults() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +100,7 @@ func (b *browser) Faults() []string {
 	return list
 }
 
-// Asked returns the addresses that were asked for since the last call.
+// Asked returns the addresses requested since the last call.
 func (b *browser) Asked() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// fleetBegin is when the first step begins.
+// fleetBegin is the start of the first step.
 var fleetBegin = time.Date(2026, 11, 9, 8, 0, 0, 0, time.UTC)
 
-// fleetScript is what a hostile text would run if a page let it.
+// fleetScript is hostile markup that a page must not run.
 const fleetScript = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"><a href="javascript:window.hacked=1">x</a>`
 
-// fleetBidi turns the direction of writing, and hides characters.
+// fleetBidi contains direction overrides and invisible characters.
 const fleetBidi = "safe \u202etxt.exe\u2066 \u200bhidden \u0007 مرحبا שלום"
 
 var fleetModels = []struct {
@@ -44,7 +44,7 @@ type fleetWorld struct {
 	engine map[string]*step.Engine
 }
 
-// fleetTraces returns the traces of n steps over two weeks, as they ended.
+// fleetTraces returns the traces of n steps over two weeks, in the order in which they ended.
 func fleetTraces(n int, seed uint64) []*sdk.Trace {
 	w := &fleetWorld{rng: rand.New(rand.NewPCG(seed, 7)), now: fleetBegin, engine: map[string]*step.Engine{}}
 	list := make([]*sdk.Trace, 0, n)
@@ -147,7 +147,7 @@ func (w *fleetWorld) with(policy, strategy string, lambda float64) *step.Engine 
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// believe sees the half of how hard a query is, and a failure for what it is.
+// believe knows half of a query's hardness, and takes a failure into account.
 func (w *fleetWorld) believe(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	resp := &sdk.QualityResponse{}
 	failed := 0.0

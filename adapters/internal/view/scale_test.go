@@ -18,10 +18,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// scaleSteps is how many steps TestScale looks at; 0 leaves it out.
+// scaleSteps is the number of steps of TestScale; 0 skips it.
 var scaleSteps = flag.Int("steps", 0, "how many steps TestScale writes and looks at")
 
-// slow is how long a page may take at the median.
+// slow bounds the median time of a page.
 const slow = 200 * time.Millisecond
 
 // Overview and lists take as long with a million steps as with a thousand.
@@ -80,8 +80,8 @@ func measureScale(t *testing.T, s store.Traces) {
 	}
 }
 
-// fill writes n steps of a made-up fleet over 30 days, of 60 tenants and a run for each
-// 14 steps, and returns some of their ids.
+// fill writes n steps of a synthetic fleet over 30 days, of 60 tenants and with 14 steps per run, and returns some of
+// their ids.
 func fill(t *testing.T, s store.Traces, n int) (ids []string) {
 	pattern := fleetTraces(2000, 1)
 	gap := 30 * 24 * time.Hour / time.Duration(n)

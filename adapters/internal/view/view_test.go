@@ -34,7 +34,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// lines are traces as the file has them.
+// lines returns traces as JSON lines.
 func lines(t testing.TB, traces []*sdk.Trace) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -55,7 +55,7 @@ func reader(t testing.TB, traces []*sdk.Trace) *Lines {
 	return l
 }
 
-// get returns a page, which must be had.
+// get returns a page, and fails the test if it cannot be loaded.
 func get(t testing.TB, h http.Handler, path string) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -66,8 +66,8 @@ func get(t testing.TB, h http.Handler, path string) string {
 	return w.Body.String()
 }
 
-// Every decision of the fleet, taken again from its trace, is the one that was taken,
-// and its alternatives are worth what they were.
+// Every decision of the fleet, recomputed from its trace, is the recorded one, and its alternatives have the same
+// values.
 func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
 	decisions := 0
 	for _, tr := range fleetTraces(300, 1) {
@@ -103,7 +103,7 @@ func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
 	}
 }
 
-// On both sides of a flip the engine decides what the spans say.
+// On both sides of a flip the engine decides as the spans show.
 func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	flips := 0
 	for _, tr := range fleetTraces(60, 2) {
@@ -136,7 +136,7 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	}
 }
 
-// The first page names the cost of as many steps as it names.
+// The headline names the cost of exactly the steps that it counts.
 func TestTheHeadlineWithEmbeddings(t *testing.T) {
 	traces := fleetTraces(60, 1)
 	usd := 0.0
@@ -171,7 +171,7 @@ func TestDriftIsSeen(t *testing.T) {
 	}
 }
 
-// Sums and lists are those of the traces, counted one by one.
+// Sums and lists agree with a count of the traces one by one.
 func TestLinesAddUp(t *testing.T) {
 	traces := fleetTraces(400, 3)
 	l := reader(t, traces)
@@ -233,7 +233,7 @@ func TestLinesAddUp(t *testing.T) {
 	}
 }
 
-// A search for a text leaves off, says how far it looked, and goes on from there.
+// A text search that stops early says how far it got, and continues from there.
 func TestSearchGoesOn(t *testing.T) {
 	traces := fleetTraces(300, 3)
 	for i := range traces {
@@ -274,7 +274,7 @@ func TestSearchGoesOn(t *testing.T) {
 	}
 }
 
-// A file that grows is followed: over half a line, a renaming and lines that are none.
+// A growing file is followed across partial lines, rotation and lines that are not traces.
 func TestLinesFollowAFile(t *testing.T) {
 	traces := fleetTraces(12, 4)
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
@@ -351,7 +351,7 @@ func TestLinesFollowAFile(t *testing.T) {
 	}
 }
 
-// A look whose context ends loses none of the lines that it read: the next one writes them.
+// A refresh whose context ends loses none of the lines that it read: the next one writes them.
 func TestALookThatIsCancelledLosesNoLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	traces := fleetTraces(batchLines+20, 4)
@@ -378,7 +378,7 @@ func TestALookThatIsCancelledLosesNoLines(t *testing.T) {
 	}
 }
 
-// A share says that it is not all, however near it is.
+// A share below 100 % is never shown as 100 %.
 func TestShareOfNearlyAll(t *testing.T) {
 	for v, want := range map[float64]string{1: "100 %", 280. / 281: "99.6 %", 0.99999: "99.9 %", 0.99: "99 %", 0.05: "5.0 %", 0: "0 %"} {
 		if got := percent(v); got != want {
@@ -387,7 +387,7 @@ func TestShareOfNearlyAll(t *testing.T) {
 	}
 }
 
-// Texts of others are text: in no page is one of them markup.
+// Untrusted text is never markup on any page.
 func TestHostileTextsAreText(t *testing.T) {
 	traces := fleetTraces(120, 1)
 	hostile := []string{fleetScript, `"><script>window.hacked=1</script>`, fleetBidi, "javascript:window.hacked=1", "{{.}}", "</script><script>window.hacked=1</script>", "' onmouseover='window.hacked=1"}
@@ -442,8 +442,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 }
 
-// Traces of other tools were not cleaned when they were written: what looks like a
-// credential is on no page.
+// Traces of other tools were not redacted when they were written: pages show nothing that looks like a credential.
 func TestAttackKeysInTraces(t *testing.T) {
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
 	traces := fleetTraces(20, 1)
@@ -502,8 +501,7 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// exportedPages returns the pages of an export by their addresses: files as they are, and
-// each page that they hold.
+// exportedPages returns the pages of an export by address, both files and the pages packed in them.
 func exportedPages(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.html"))
@@ -538,7 +536,7 @@ func exportedPages(t *testing.T, dir string) map[string]string {
 	return pages
 }
 
-// unfold is what the pages' script makes of a table.
+// unfold does what the script of exported pages does with a table.
 func unfold(t pointTable) (answers []*answer) {
 	for i, a := range t.Answers {
 		one := &answer{Run: a.Run, Sentence: a.Sentence}
@@ -557,7 +555,7 @@ func unfold(t pointTable) (answers []*answer) {
 	return answers
 }
 
-// An exported page holds what the engine decides at each place of the slider.
+// An exported page holds the engine's decision at each position of the slider.
 func TestExportedDecisions(t *testing.T) {
 	traces := fleetTraces(40, 3)
 	dir, shown := t.TempDir(), 4
@@ -611,8 +609,7 @@ func TestExportedDecisions(t *testing.T) {
 	}
 }
 
-// An export writes once what its pages repeat, also a prompt that is longer than what a
-// compressor looks back at.
+// An export writes repeated texts once, even a prompt that is longer than a compressor's window.
 func TestExportsAreSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds")
@@ -646,8 +643,7 @@ func TestExportsAreSmall(t *testing.T) {
 	}
 }
 
-// lookForMarkup reads a page as a browser does, and fails where something of others
-// became more than text, or text that cannot be seen for what it is.
+// lookForMarkup parses a page like a browser, and fails if untrusted content became more than visible text.
 func lookForMarkup(t *testing.T, name, text string) {
 	t.Helper()
 	z := html.NewTokenizer(strings.NewReader(text))
@@ -717,7 +713,7 @@ func TestHugeTextsAreCut(t *testing.T) {
 	}
 }
 
-// The same tasks, several ways: found by their queries, compared one by one.
+// Runs of the same tasks are found by their queries and compared one by one.
 func TestWaysAreCompared(t *testing.T) {
 	var traces []*sdk.Trace
 	add := func(run string, cost float64, passes func(i int) bool, asked ...string) {
@@ -769,8 +765,8 @@ func TestWrongAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// The overview shows what the command and the metrics show, of all steps and not of a
-// sample; refused steps save nothing.
+// The overview agrees with the command and the metrics, for all steps and not for a sample; refused steps save
+// nothing.
 func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 	traces := fleetTraces(40, 1)
 	for range 60 {
@@ -792,8 +788,7 @@ func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 	}
 }
 
-// All traces of shadows are read: also of those that needed no call beside the step's own, and
-// of those that were left out.
+// All traces of shadows are read, including those without a call of their own and those that were skipped.
 func TestShadowsWithoutACallAreRead(t *testing.T) {
 	traces := fleetTraces(3, 1)
 	for i, tr := range slices.Clone(traces) {
@@ -813,7 +808,7 @@ func TestShadowsWithoutACallAreRead(t *testing.T) {
 	}
 }
 
-// Where only the free checks look at answers, nothing is measured, and nothing drifts.
+// Where only the free checks judge answers, nothing is measured, and nothing drifts.
 func TestFreeChecksMeasureNothing(t *testing.T) {
 	traces := fleetTraces(1200, 1)
 	for _, tr := range traces {
@@ -834,7 +829,7 @@ func TestFreeChecksMeasureNothing(t *testing.T) {
 	}
 }
 
-// The first page answers in order: is it worth it, where does it fail, what to change.
+// The overview answers in order: is it worth it, where does it fail, what to change.
 func TestOverviewAnswers(t *testing.T) {
 	traces := fleetTraces(200, 1)
 	for i := range 10 {
@@ -868,7 +863,7 @@ func TestOverviewAnswers(t *testing.T) {
 	}
 }
 
-// Runs of one name are told apart by their tenants.
+// Runs of the same name are distinguished by tenant.
 func TestRunsOfTenantsAreToldApart(t *testing.T) {
 	traces := fleetTraces(6, 1)
 	for i, tr := range traces {
@@ -888,7 +883,7 @@ func TestRunsOfTenantsAreToldApart(t *testing.T) {
 	}
 }
 
-// Steps can be had by cost, from some days.
+// Steps can be sorted by cost and restricted to days.
 func TestStepsAreSorted(t *testing.T) {
 	traces := fleetTraces(50, 1)
 	v := newViewer(Options{Traces: reader(t, traces)})
@@ -908,7 +903,7 @@ func TestStepsAreSorted(t *testing.T) {
 	}
 }
 
-// A page with nothing to compare says how, and an empty one how to fill it.
+// A page with nothing to compare says how to compare, and an empty one how to fill it.
 func TestEmptyPagesSayHowToFillThem(t *testing.T) {
 	empty := get(t, New(Options{Traces: reader(t, nil)}), "/compare")
 	if !strings.Contains(empty, "--against policy.hcl") {
@@ -919,8 +914,8 @@ func TestEmptyPagesSayHowToFillThem(t *testing.T) {
 	}
 }
 
-// A verdict that was reported on a run is no step of a list, and a rejected draft no
-// answer of its tenant or run.
+// A reported verdict on a run is not listed as a step, and a rejected draft is not counted as an answer of its tenant
+// or run.
 func TestSumsAndListsCountAnswers(t *testing.T) {
 	draft := sdk.Call{Model: "small", Answer: "a", Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Failed}}
 	used := sdk.Call{Model: "large", Answer: "b", Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed}}
@@ -943,7 +938,7 @@ func TestSumsAndListsCountAnswers(t *testing.T) {
 	}
 }
 
-// The pages know each verdict on a run, whenever it comes and by whatever policy.
+// The pages account for each verdict on a run, whenever it arrives and whatever its policy.
 func TestVerdictsOnRunsReachTheirAccount(t *testing.T) {
 	const runs = 60
 	var traces []*sdk.Trace
@@ -977,7 +972,7 @@ func TestVerdictsOnRunsReachTheirAccount(t *testing.T) {
 	}
 }
 
-// A run's page, and that of the report itself, say what was reported: the outcome, by whom and why.
+// A run's page, and that of the report itself, show the reported outcome, reporter and reason.
 func TestARunsPageShowsItsVerdict(t *testing.T) {
 	traces := fleetTraces(30, 1)
 	run, tenant := traces[0].Run, traces[0].Tenant

@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/internal/goflags"
 )
 
-// What a user has compiled is of use to a run that has the user's flags of builds.
+// A run can only reuse what a user has compiled if it has the user's build flags.
 func TestBuilds(t *testing.T) {
 	if got := goflags.Builds("-trimpath -tags=x,y -count=3 -overlay=o.json -run=None -exec=sh -toolexec=sh"); got != "-buildvcs=false -trimpath -tags=x,y" {
 		t.Error(got)

@@ -26,10 +26,8 @@ type Options struct {
 	MinRows int
 }
 
-// errTooFew means that too few answers have a quality and a signal.
 var errTooFew = errors.New("too few answers to learn from")
 
-// errNoSignals means that a table has no signal of an answer of known quality.
 var errNoSignals = errors.New("the outcomes hold no signals to learn from")
 
 // Train fits a classifier to the answers of a table: one regression for each
@@ -300,7 +298,6 @@ func fit(rows []row, names []string, ridge float64) (*Regression, error) {
 	return r, nil
 }
 
-// moments returns the mean and standard deviation of a signal where it is known.
 func moments(rows []row, column int) (mean, deviation float64) {
 	n, sum, squares := 0.0, 0.0, 0.0
 	for _, r := range rows {

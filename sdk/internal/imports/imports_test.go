@@ -38,7 +38,7 @@ func list(t *testing.T, args ...string) []goPackage {
 	return pkgs
 }
 
-// under reports whether path is one of the folders or lies in one of them.
+// under reports whether path is one of the folders or is in one of them.
 func under(path string, folders ...string) bool {
 	for _, folder := range folders {
 		if path == folder || strings.HasPrefix(path, folder+"/") {
@@ -154,8 +154,8 @@ func TestMiddlewareLinksTheCoreOfLangchaingoOnly(t *testing.T) {
 	}
 }
 
-// TestWrapLinksLittle: a program that has its models in hand links no provider, no store,
-// no plugins and nothing that they are made of.
+// TestWrapLinksLittle: a program that provides its models itself links no provider, store, plugins or their
+// dependencies.
 func TestWrapLinksLittle(t *testing.T) {
 	const most = 150 // packages besides the standard library's
 	p := list(t, module+"/adapters/router")[0]

@@ -29,7 +29,7 @@ func open(t *testing.T) (*container.Engine, []string) {
 	return e, command
 }
 
-// left are the containers that are there.
+// left returns the containers that still exist.
 func left(t *testing.T, command []string) string {
 	t.Helper()
 	host, err := os.Hostname()
@@ -129,7 +129,7 @@ func TestAttackContainer(t *testing.T) {
 	})
 }
 
-// watchers are the processes that an engine has for containers of this package, by pid.
+// watchers returns the process ids of the engine's monitors of this package's containers.
 func watchers(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -146,8 +146,8 @@ func watchers(t *testing.T) []string {
 	return list
 }
 
-// TestAttackContainerCutOff: at whatever moment a run is to end, nothing of its container
-// stays, not even what the engine was about to start and had not written down.
+// TestAttackContainerCutOff: no container is left behind, whenever a run is cut off, not even one that the engine was
+// about to start and had not recorded yet.
 func TestAttackContainerCutOff(t *testing.T) {
 	e, command := open(t)
 	before := watchers(t)

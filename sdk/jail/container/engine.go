@@ -145,13 +145,13 @@ func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 // runtimeOption returns podman's global --runtime option, which every podman command needs. For docker
 // it is an option of create instead.
 func (e *Engine) runtimeOption(arguments []string) []string {
-	if len(e.runtime) == 0 || e.docker() || arguments[0] == "info" {
+	if len(e.runtime) == 0 || e.isDocker() || arguments[0] == "info" {
 		return nil
 	}
 	return e.runtime
 }
 
-func (e *Engine) docker() bool { return strings.Contains(e.options.Command[0], "docker") }
+func (e *Engine) isDocker() bool { return strings.Contains(e.options.Command[0], "docker") }
 
 func (e *Engine) do(ctx context.Context, arguments ...string) (string, error) {
 	var out, errs bytes.Buffer

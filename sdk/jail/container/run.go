@@ -62,7 +62,7 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result,
 	if out, err := copyIn.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copying the tree in: %w: %s", cmp.Or(ctx.Err(), err), bytes.TrimSpace(out))
 	}
-	if result, err = e.attend(ctx, name, o); err != nil {
+	if result, err = e.runAttached(ctx, name, o); err != nil {
 		return nil, err
 	}
 	if err := e.collect(ctx, name, o, tree, result); err != nil {
@@ -105,7 +105,7 @@ func (o *order) create(e *Engine, name string) []string {
 		"--ulimit", fmt.Sprintf("fsize=%d:%d", o.Limits.Disk, o.Limits.Disk), "--ulimit", "core=0:0",
 		"--workdir", o.at, "--entrypoint", "/bin/sh",
 	}
-	if len(e.runtime) > 0 && e.docker() {
+	if len(e.runtime) > 0 && e.isDocker() {
 		arguments = append(arguments, e.runtime...)
 	}
 	if o.InPlace {
@@ -134,8 +134,8 @@ var errTooMuch = errors.New("too much output")
 // outputFactor times the output limit is what a command can write before it is stopped.
 const outputFactor = 4
 
-// attend starts the container and waits until its command has ended or was stopped.
-func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
+// runAttached starts the container and waits until its command has ended or was stopped.
+func (e *Engine) runAttached(ctx context.Context, name string, o *order) (*jail.Result, error) {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	timed, cancel := context.WithTimeoutCause(inner, o.Limits.Wall, context.DeadlineExceeded)

@@ -64,7 +64,7 @@ type writer struct {
 }
 
 func (w *writer) writeAll() error {
-	if err := w.folder(w.o.at); err != nil {
+	if err := w.addFolder(w.o.at); err != nil {
 		return err
 	}
 	changed := map[string]bool{}
@@ -72,7 +72,7 @@ func (w *writer) writeAll() error {
 		changed[path.Clean(change.Path)] = true
 	}
 	if w.o.Dir != "" && !w.o.InPlace {
-		if err := w.tree(changed); err != nil {
+		if err := w.addTree(changed); err != nil {
 			return err
 		}
 	}
@@ -83,12 +83,12 @@ func (w *writer) writeAll() error {
 		if !filepath.IsLocal(filepath.FromSlash(change.Path)) {
 			return fmt.Errorf("%s is outside of the work tree", change.Path)
 		}
-		if err := w.content(path.Join(w.o.at, change.Path), cmp.Or(change.Mode.Perm(), 0o644), change.Data); err != nil {
+		if err := w.addContent(path.Join(w.o.at, change.Path), cmp.Or(change.Mode.Perm(), 0o644), change.Data); err != nil {
 			return err
 		}
 	}
 	for _, file := range w.o.ReadOnly {
-		if err := w.single(file); err != nil {
+		if err := w.addFile(file); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (w *writer) writeAll() error {
 // maxFileBytes is the largest file that is copied into a container.
 const maxFileBytes = 1 << 30
 
-func (w *writer) tree(changed map[string]bool) error {
+func (w *writer) addTree(changed map[string]bool) error {
 	root, err := os.OpenRoot(w.o.Dir)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (w *writer) tree(changed map[string]bool) error {
 		case entry.IsDir() && entry.Name() == ".git":
 			return fs.SkipDir
 		case entry.IsDir():
-			return w.folder(at)
+			return w.addFolder(at)
 		case changed[name]:
 			return nil
 		case entry.Type() == fs.ModeSymlink:
@@ -136,12 +136,12 @@ func (w *writer) tree(changed map[string]bool) error {
 		if w.guarded[name] {
 			w.p.sums[name] = sha256.Sum256(data)
 		}
-		return w.content(at, info.Mode().Perm()|0o444, data)
+		return w.addContent(at, info.Mode().Perm()|0o444, data)
 	})
 }
 
-// single adds a regular file outside the tree that the command needs, such as a program.
-func (w *writer) single(file string) error {
+// addFile adds a regular file outside the tree that the command needs, such as a program.
+func (w *writer) addFile(file string) error {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/etc/") || strings.HasPrefix(file, "/usr/") {
 		return nil // toolchains are the image's
@@ -150,11 +150,11 @@ func (w *writer) single(file string) error {
 	if err != nil {
 		return err
 	}
-	return w.content(filepath.ToSlash(file), info.Mode().Perm()|0o444, data)
+	return w.addContent(filepath.ToSlash(file), info.Mode().Perm()|0o444, data)
 }
 
-func (w *writer) content(at string, mode fs.FileMode, data []byte) error {
-	if err := w.folder(path.Dir(at)); err != nil {
+func (w *writer) addContent(at string, mode fs.FileMode, data []byte) error {
+	if err := w.addFolder(path.Dir(at)); err != nil {
 		return err
 	}
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: inArchive(at), Mode: int64(mode), Size: int64(len(data)), ModTime: epoch}
@@ -165,12 +165,12 @@ func (w *writer) content(at string, mode fs.FileMode, data []byte) error {
 	return err
 }
 
-// folder adds a folder and its parents. Existing folders of the image stay as they are.
-func (w *writer) folder(at string) error {
+// addFolder adds a folder and its parents. Existing folders of the image stay as they are.
+func (w *writer) addFolder(at string) error {
 	if w.folders[at] || at == "/" || at == "." {
 		return nil
 	}
-	if err := w.folder(path.Dir(at)); err != nil {
+	if err := w.addFolder(path.Dir(at)); err != nil {
 		return err
 	}
 	w.folders[at] = true
@@ -195,7 +195,7 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 		return e.collectReports(ctx, name, o, result)
 	}
 	seen := map[string]bool{}
-	err := e.out(ctx, name, o.at, func(file string, data []byte) {
+	err := e.copyOut(ctx, name, o.at, func(file string, data []byte) {
 		// The names in the archive begin with the folder's own.
 		_, file, _ = strings.Cut(file, "/")
 		if slices.ContainsFunc(o.Reports, func(report string) bool { return jail.Match(report, file) }) {
@@ -218,16 +218,16 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 
 func (e *Engine) collectReports(ctx context.Context, name string, o *order, result *jail.Result) error {
 	for _, report := range o.Reports {
-		if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
+		if err := e.copyOut(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// out copies a file or folder out of the container and calls each with every regular file in it. A path
+// copyOut copies a file or folder out of the container and calls each with every regular file in it. A path
 // that does not exist has none.
-func (e *Engine) out(ctx context.Context, name, from string, each func(file string, data []byte)) error {
+func (e *Engine) copyOut(ctx context.Context, name, from string, each func(file string, data []byte)) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	cmd := e.command(inner, "cp", name+":"+from, "-")

@@ -1,5 +1,5 @@
-// Package outcometest finds the real outcomes that the project's tests measure on.
-// They are other people's data and no part of the repository: the environment
-// variable STEPFALL_DATA names their folder, or else they are looked for in
-// ../shared/data beside the repository. Tests are skipped where they are absent.
+// Package outcometest finds the recorded outcomes that the project's tests use. They
+// are third-party data and not part of the repository: the environment variable
+// STEPFALL_DATA names their folder, and the default is ../shared/data relative to the
+// repository. Tests are skipped if they are absent.
 package outcometest

@@ -43,7 +43,7 @@ func dataFolder(t testing.TB) string {
 	}
 }
 
-// Swebench returns the SWE-bench Verified outcomes: 24 models, verified by tests.
+// Swebench returns the SWE-bench Verified outcomes of 24 models, verified by tests.
 func Swebench(t testing.TB) *outcome.Table {
 	t.Helper()
 	return open(t, File(t, "swebench_verified.csv"), outcome.Options{Verified: true})

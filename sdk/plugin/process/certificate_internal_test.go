@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BoringSSL, and so gRPC in Python, C++ and Ruby, takes no certificate on another curve.
+// BoringSSL, and so gRPC in Python, C++ and Ruby, rejects certificates on other curves.
 func TestCertificateIsForEveryTLSLibrary(t *testing.T) {
 	config, text, err := NewCertificate()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Secrets that become known while a plugin prints are hidden wherever they stand,
-// also where JSON escapes some of their characters.
+// Secrets that become known while a plugin prints are redacted everywhere, even if JSON escapes some of
+// their characters.
 func TestSecretsAreHiddenWherePluginsPutThem(t *testing.T) {
 	const secret = `pass&"word"<1>`
 	var out bytes.Buffer
@@ -30,7 +30,7 @@ func TestSecretsAreHiddenWherePluginsPutThem(t *testing.T) {
 	}
 }
 
-// What is longer than a line of the log goes into several, and none of it is lost.
+// A line that is longer than a log line is split into several, and nothing is lost.
 func TestLongOutputIsKept(t *testing.T) {
 	var out bytes.Buffer
 	s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Trace}), nil)
@@ -45,7 +45,7 @@ func TestLongOutputIsKept(t *testing.T) {
 	}
 }
 
-// A secret that lies across the place where a long line is cut shows in no piece.
+// A secret at the position where a long line is split appears in no piece.
 func TestSecretsAcrossACut(t *testing.T) {
 	const secret = "planted-secret-across-a-cut"
 	for at := maxLine - len(secret) - 1; at <= maxLine+1; at++ {
@@ -65,7 +65,7 @@ func TestSecretsAcrossACut(t *testing.T) {
 	}
 }
 
-// TestAttackLogVolume: a flood is counted, not shown, line by line and in bytes.
+// TestAttackLogVolume: a flood of lines or bytes is counted, not logged.
 func TestAttackLogVolume(t *testing.T) {
 	var out bytes.Buffer
 	s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Trace}), nil)

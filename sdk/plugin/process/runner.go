@@ -30,7 +30,7 @@ type runner struct {
 
 	stdout, stderr *os.File // the host's ends of the pipes
 	lifeline       *os.File // closed when the process must end or has ended
-	theirs         []*os.File
+	childFiles     []*os.File
 	sockets        string // directory of the plugin's socket
 	handshake      *io.PipeReader
 	handshakeIn    *io.PipeWriter
@@ -90,10 +90,10 @@ func (r *runner) Start(context.Context) (err error) {
 		return err
 	}
 	r.pid = r.cmd.Process.Pid
-	for _, f := range r.theirs {
+	for _, f := range r.childFiles {
 		f.Close()
 	}
-	r.theirs = nil
+	r.childFiles = nil
 	r.pumps.Go(r.pumpStdout)
 	r.pumps.Go(func() { pump(r.stderr, func(line string, cut bool) { r.sink.addLine(line, "", cut) }) })
 	go r.reap(r.pid)
@@ -111,20 +111,20 @@ func (r *runner) startCommand() (err error) {
 
 func (r *runner) openFiles() error {
 	var outErr, errErr, lifeErr error
-	r.theirs = make([]*os.File, 3)
-	r.stdout, r.theirs[0], outErr = os.Pipe()
-	r.stderr, r.theirs[1], errErr = os.Pipe()
-	r.theirs[2], r.lifeline, lifeErr = os.Pipe()
+	r.childFiles = make([]*os.File, 3)
+	r.stdout, r.childFiles[0], outErr = os.Pipe()
+	r.stderr, r.childFiles[1], errErr = os.Pipe()
+	r.childFiles[2], r.lifeline, lifeErr = os.Pipe()
 	if err := errors.Join(outErr, errErr, lifeErr); err != nil {
 		return err
 	}
-	r.cmd.Stdout, r.cmd.Stderr, r.cmd.ExtraFiles = r.theirs[0], r.theirs[1], r.theirs[2:]
+	r.cmd.Stdout, r.cmd.Stderr, r.cmd.ExtraFiles = r.childFiles[0], r.childFiles[1], r.childFiles[2:]
 	r.cmd.Env = append(r.cmd.Env, wire.LifelineEnv+"=3")
 	return nil
 }
 
 func (r *runner) closeFiles() {
-	for _, f := range append(r.theirs, r.stdout, r.stderr, r.lifeline) {
+	for _, f := range append(r.childFiles, r.stdout, r.stderr, r.lifeline) {
 		if f != nil {
 			f.Close()
 		}

@@ -45,7 +45,7 @@ type Spec struct {
 const (
 	defaultStartTimeout = 10 * time.Second
 	defaultStopGrace    = time.Second
-	// drainTime is how long output is still read after the process has ended:
-	// a grandchild outside the group may hold the pipe open for ever.
+	// drainTime is how long output is read after the process has exited: a grandchild outside the group
+	// can keep the pipe open.
 	drainTime = 50 * time.Millisecond
 )

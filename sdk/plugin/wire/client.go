@@ -82,7 +82,7 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 		return nil, fmt.Errorf("config cannot be sent: %w", err)
 	}
 	reply, err := c.plugin.Configure(ctx, &pb.ConfigureRequest{
-		Instance: utf8(req.Instance), Role: rolesOnWire[req.Role], Config: config, ScratchDir: req.ScratchDir,
+		Instance: validUTF8(req.Instance), Role: rolesOnWire[req.Role], Config: config, ScratchDir: req.ScratchDir,
 	})
 	if err != nil {
 		return nil, err

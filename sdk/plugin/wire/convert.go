@@ -19,7 +19,7 @@ import (
 // toWire converts a value of package sdk, schema or wire to the message M, matching fields by name.
 func toWire[M any](from any) *M {
 	out := new(M)
-	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(from), utf8)
+	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(from), validUTF8)
 	return out
 }
 
@@ -33,9 +33,9 @@ func fromWire[T any](message any, text func(string) string) *T {
 // keepText is the text function for messages of the host, which is trusted.
 func keepText(text string) string { return text }
 
-// utf8 makes text valid in a protobuf string, so that invalid bytes of a model or tool do not make the
+// validUTF8 makes text valid in a protobuf string, so that invalid bytes of a model or tool do not make the
 // whole request unsendable.
-func utf8(s string) string {
+func validUTF8(s string) string {
 	if unicode.ValidString(s) { // several times as fast as ToValidUTF8
 		return s
 	}
@@ -133,11 +133,11 @@ type fieldPair struct {
 	convert  conversion
 }
 
-var knownPairs sync.Map // typePair -> []fieldPair
+var pairCache sync.Map // typePair -> []fieldPair
 
 // fieldPairs returns the fields that two structs have in common, matched by name or by the wire tag.
 func fieldPairs(to, from reflect.Type) []fieldPair {
-	if known, ok := knownPairs.Load(typePair{to, from}); ok {
+	if known, ok := pairCache.Load(typePair{to, from}); ok {
 		return known.([]fieldPair)
 	}
 	nameOf := func(f reflect.StructField) string {
@@ -154,7 +154,7 @@ func fieldPairs(to, from reflect.Type) []fieldPair {
 			}
 		}
 	}
-	knownPairs.Store(typePair{to, from}, pairs)
+	pairCache.Store(typePair{to, from}, pairs)
 	return pairs
 }
 
@@ -167,12 +167,12 @@ var (
 type conversion func(to, from reflect.Value)
 
 var (
-	makeConversions  sync.Once
+	conversionsOnce  sync.Once
 	knownConversions map[typePair]conversion
 )
 
 func conversions() map[typePair]conversion {
-	makeConversions.Do(func() { knownConversions = newConversions() })
+	conversionsOnce.Do(func() { knownConversions = newConversions() })
 	return knownConversions
 }
 
@@ -245,9 +245,9 @@ func capabilityName(field reflect.StructField) string {
 func partToWire(p sdk.Part) *pb.Part {
 	switch {
 	case p.Kind == sdk.PartText:
-		return &pb.Part{Part: &pb.Part_Text{Text: utf8(p.Text)}}
+		return &pb.Part{Part: &pb.Part_Text{Text: validUTF8(p.Text)}}
 	case p.Kind == sdk.PartImageURL:
-		return &pb.Part{Part: &pb.Part_ImageUrl{ImageUrl: utf8(p.URL)}}
+		return &pb.Part{Part: &pb.Part_ImageUrl{ImageUrl: validUTF8(p.URL)}}
 	case p.Kind == sdk.PartBinary:
 		return &pb.Part{Part: &pb.Part_Binary{Binary: toWire[pb.Binary](p)}}
 	case p.Kind == sdk.PartToolCall && p.ToolCall != nil:

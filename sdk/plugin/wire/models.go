@@ -198,7 +198,7 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		answer, err := s.models.CallModel(callCtx, q.GetModelCall().GetModel(), fromWire[sdk.Query](q.GetModelCall().GetQuery(), keepText))
 		switch {
 		case err != nil:
-			reply.Error = utf8(err.Error())
+			reply.Error = validUTF8(err.Error())
 		case answer == nil:
 			reply.Error = "the host has no answer"
 		default:
@@ -224,17 +224,17 @@ func (s *modelServer) reply(r *pb.ConnectRequest) {
 	_ = s.stream.Send(r) // a broken stream is noticed by Recv
 }
 
-type asker struct {
-	next atomic.Uint64
+type modelClient struct {
+	nextID atomic.Uint64
 
 	mu      sync.Mutex // guards stream.Send too
 	stream  grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]
-	waiting map[uint64]chan *pb.ConnectRequest
+	pending map[uint64]chan *pb.ConnectRequest
 }
 
-func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]) error {
+func (a *modelClient) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]) error {
 	a.mu.Lock()
-	a.stream, a.waiting = stream, map[uint64]chan *pb.ConnectRequest{}
+	a.stream, a.pending = stream, map[uint64]chan *pb.ConnectRequest{}
 	err := stream.SendHeader(nil)
 	a.mu.Unlock()
 	if err != nil {
@@ -243,10 +243,10 @@ func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.Conn
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		for _, ch := range a.waiting {
+		for _, ch := range a.pending {
 			close(ch)
 		}
-		a.stream, a.waiting = nil, nil
+		a.stream, a.pending = nil, nil
 	}()
 	for {
 		reply, err := stream.Recv()
@@ -254,8 +254,8 @@ func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.Conn
 			return nil // the host has closed the connection
 		}
 		a.mu.Lock()
-		if ch := a.waiting[reply.GetId()]; ch != nil {
-			delete(a.waiting, reply.GetId())
+		if ch := a.pending[reply.GetId()]; ch != nil {
+			delete(a.pending, reply.GetId())
 			ch <- reply
 		}
 		a.mu.Unlock()
@@ -263,11 +263,11 @@ func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.Conn
 }
 
 // CallModel implements [ModelCaller] over the stream.
-func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
-	id := a.next.Add(1)
+func (a *modelClient) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
+	id := a.nextID.Add(1)
 	ch := make(chan *pb.ConnectRequest, 1)
 	if err := a.send(&pb.ConnectResponse{
-		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: utf8(model), Query: toWire[pb.Query](query)},
+		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: validUTF8(model), Query: toWire[pb.Query](query)},
 	}, ch); err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (
 	case <-ctx.Done():
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.waiting, id)
+		delete(a.pending, id)
 		if a.stream != nil {
 			_ = a.stream.Send(&pb.ConnectResponse{Id: id, Cancel: true})
 		}
@@ -294,15 +294,15 @@ func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (
 	}
 }
 
-func (a *asker) send(q *pb.ConnectResponse, reply chan *pb.ConnectRequest) error {
+func (a *modelClient) send(q *pb.ConnectResponse, reply chan *pb.ConnectRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stream == nil {
 		return ErrNoModelCalls
 	}
-	a.waiting[q.GetId()] = reply
+	a.pending[q.GetId()] = reply
 	if err := a.stream.Send(q); err != nil {
-		delete(a.waiting, q.GetId())
+		delete(a.pending, q.GetId())
 		return err
 	}
 	return nil

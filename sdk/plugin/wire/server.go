@@ -89,7 +89,7 @@ type server struct {
 	pb.UnimplementedVerifierServiceServer
 	*Server
 
-	models asker
+	models modelClient
 
 	configuring sync.Mutex
 	instance    atomic.Pointer[Instance]
@@ -123,8 +123,8 @@ func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.C
 	return &pb.ConfigureResponse{Diagnostics: *toWire[[]*pb.Diagnostic](ds)}, nil
 }
 
-// current returns the instance, or a zero Instance before the plugin is configured.
-func (s *server) current() Instance { return *cmp.Or(s.instance.Load(), &Instance{}) }
+// currentInstance returns the instance, or a zero Instance before the plugin is configured.
+func (s *server) currentInstance() Instance { return *cmp.Or(s.instance.Load(), &Instance{}) }
 
 func (s *server) callContext(ctx context.Context, id string) context.Context {
 	if s.Context != nil {
@@ -149,7 +149,7 @@ func notConfigured(role Role) error {
 }
 
 func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityRequest) (*pb.EstimateQualityResponse, error) {
-	estimator := s.current().Quality
+	estimator := s.currentInstance().Quality
 	if estimator == nil {
 		return nil, notConfigured(QualityEstimator)
 	}
@@ -159,7 +159,7 @@ func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityReq
 }
 
 func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) (*pb.EstimateCostResponse, error) {
-	estimator := s.current().Cost
+	estimator := s.currentInstance().Cost
 	if estimator == nil {
 		return nil, notConfigured(CostEstimator)
 	}
@@ -186,11 +186,11 @@ func statusOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	return status.Error(codes.Unknown, utf8(err.Error()))
+	return status.Error(codes.Unknown, validUTF8(err.Error()))
 }
 
 func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.VerifyResponse]) error {
-	verifier := s.current().Verifier
+	verifier := s.currentInstance().Verifier
 	if verifier == nil {
 		return notConfigured(Verifier)
 	}

@@ -23,7 +23,7 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-// over sends a message through its encoding.
+// over encodes and decodes a message.
 func over[M proto.Message](t *testing.T, in, out M) M {
 	t.Helper()
 	data, err := proto.Marshal(in)
@@ -90,7 +90,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// Bytes that are not UTF-8 do not make a request unsendable.
+// Invalid UTF-8 does not make a request unsendable.
 func TestBrokenTextIsSent(t *testing.T) {
 	q := &sdk.Query{ID: "\xff", Labels: map[string]string{"\xfe": "\xfd"}, Messages: []sdk.Message{{Role: "\xfc", Parts: []sdk.Part{sdk.TextPart("a\xffb")}}}}
 	got := fromWire[sdk.Query](over(t, toWire[pb.Query](q), &pb.Query{}), keepText)
@@ -140,7 +140,7 @@ func TestMalformedStreams(t *testing.T) {
 	}
 }
 
-// A stream that stays open after its verdict is the plugin's defect, and its message says which.
+// A stream that stays open after its verdict is the plugin's defect, and the message says so.
 func TestAVerdictEndsItsStream(t *testing.T) {
 	c := &Client{verify: &script{
 		events: []*pb.VerifyResponse{{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{Outcome: 1}}}},
@@ -152,7 +152,7 @@ func TestAVerdictEndsItsStream(t *testing.T) {
 	}
 }
 
-// How long a verification took is measured here where a plugin claims more than that, or less than nothing.
+// The client measures a verification if the plugin claims a longer or negative duration.
 func TestDurationsThatCannotBe(t *testing.T) {
 	for name, claimed := range map[string]time.Duration{"negative": -100 * time.Second, "292 years": math.MaxInt64, "none": 0} {
 		c := &Client{verify: &script{events: []*pb.VerifyResponse{{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{Outcome: 1, Duration: durationpb.New(claimed)}}}}, end: io.EOF}}
@@ -174,7 +174,7 @@ func (q *question) Send(reply *pb.ConnectRequest) error {
 	return nil
 }
 
-// A question whose id another one in flight has is not asked, and not paid.
+// A model call with the id of another one in flight is neither made nor paid.
 func TestAQuestionWithTheIDOfAnother(t *testing.T) {
 	stream := &question{replies: make(chan *pb.ConnectRequest, 3)}
 	c, asked, answer := &Client{}, make(chan struct{}, 3), make(chan struct{})
@@ -212,7 +212,7 @@ func (endless) Verify(_ *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.
 	}
 }
 
-// TestAttackEndlessEvents: a verification that never ends takes the time of a call.
+// TestAttackEndlessEvents: a verification that never ends is limited by the call's timeout.
 func TestAttackEndlessEvents(t *testing.T) {
 	listener := bufconn.Listen(1 << 20)
 	g := grpc.NewServer()
@@ -264,7 +264,7 @@ func TestMalformedResults(t *testing.T) {
 	}
 }
 
-// What is shown of a plugin's text is bounded with its escapes.
+// The limit of a plugin's text counts the text after escaping.
 func TestShowableIsCut(t *testing.T) {
 	const limit = 100
 	for text, want := range map[string]string{

@@ -41,7 +41,7 @@ func Load(path, query string) (*Set, error) {
 	l := &loader{}
 	var found []Case
 	if info.IsDir() {
-		found, err = l.below(path, query)
+		found, err = l.casesBelow(path, query)
 	} else {
 		found, err = l.file(path, query)
 	}
@@ -72,7 +72,7 @@ func (l *loader) follow(path string) (string, error) {
 	return real, err
 }
 
-func (l *loader) below(dir, query string) ([]Case, error) {
+func (l *loader) casesBelow(dir, query string) ([]Case, error) {
 	if query != "" && filepath.IsLocal(query) {
 		for _, name := range []string{query, query + ".json", query + ".jsonl"} {
 			own := filepath.Join(dir, name)
@@ -110,7 +110,7 @@ type row struct {
 	Case
 }
 
-func (r *row) is(query string) bool {
+func (r *row) hasID(query string) bool {
 	for _, id := range []json.RawMessage{r.QuestionID, r.TaskID, r.ProblemID, r.ID} {
 		var text string
 		if len(id) > 0 && (json.Unmarshal(id, &text) == nil && text == query || string(id) == query) {
@@ -126,7 +126,7 @@ func (l *loader) file(path, query string) ([]Case, error) {
 		return nil, err
 	}
 	for i := range rows {
-		if rows[i].is(query) {
+		if rows[i].hasID(query) {
 			return rows[i].cases()
 		}
 	}

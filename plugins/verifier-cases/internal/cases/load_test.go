@@ -36,7 +36,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What is no row is not left out in silence: two lists, or a bracket too many.
+// Invalid rows, such as two lists or a surplus bracket, are reported.
 func TestRowsAreReadToTheEnd(t *testing.T) {
 	for text, want := range map[string]int{
 		`[{"input": "1"}, {"input": "2"}]` + "\n": 2, "{\"input\": \"1\"}\n{\"input\": \"2\"}\n": 2, "": 0,

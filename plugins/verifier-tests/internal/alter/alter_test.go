@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// alterOne returns sources altered by the program of its language.
+// alterOne returns sources altered by the program of their language.
 func alterOne(t *testing.T, request *Request) []Source {
 	t.Helper()
 	language := Language(request.Files[0].Path)
@@ -123,7 +123,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// What comments and messages say of what is expected is altered with it, and not what the code is given.
+// Comments and messages that mention an expected value are altered with it; inputs of the code are not.
 func TestMentions(t *testing.T) {
 	for path, text := range map[string]string{
 		"test_a.py": "import a\n\n# 4 is IV, 1994 is MCM\ndef test_a(self):\n    assert a.f('IV x') == 'IV', \"want IV %d\" # IV\n    self.assertEqual(a.f('MCM'), 1994, f'want 1994 {x}')\n",
@@ -143,8 +143,7 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// Of a table that two tests have nothing is altered that one of them gives the code; of one that
-// lies in another it is.
+// A row that one of two tests passes to the code is not altered if they share the table; in a separate table it is.
 func TestTablesBothWays(t *testing.T) {
 	for path, text := range map[string]string{
 		"test_a.py": "ROWS = [('aa', '2a')]\nOTHERS = {'x': {'in': 3, 'out': 'b'}}\n\ndef test_a():\n    for row in ROWS:\n        assert a.encode(row[0]) == row[1]\n    assert a.f(OTHERS['x']['in']) == OTHERS['x']['out']\n\ndef test_b():\n    for r in ROWS:\n        assert a.decode(r[1]) == r[0]\n",
@@ -157,8 +156,8 @@ func TestTablesBothWays(t *testing.T) {
 	}
 }
 
-// A table that holds what a test puts in beside what it expects takes no other table's place,
-// which the code would answer rightly too.
+// A table with inputs beside expected values is not exchanged for another one, which the code would answer correctly
+// too.
 func TestTablesAreNotBorrowed(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tcheck(t, map[string]string{\"in 1\": \"XIV\"})\n\tcheck(t, [][2]string{{\"in 1\", \"XIV\"}})\n}\n\nfunc TestB(t *testing.T) {\n\tcheck(t, map[string]string{\"in 2\": \"MCM\"})\n\tcheck(t, [][2]string{{\"in 2\", \"MCM\"}})\n}\n",
@@ -175,7 +174,7 @@ func TestTablesAreNotBorrowed(t *testing.T) {
 	}
 }
 
-// A text keeps its form, so that code that takes what looks like a result takes the altered one.
+// A text keeps its form, so code that extracts something that looks like a result gets the altered one.
 func TestForm(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif f() != \"2024-01-31 MCM e.g.\\n\" {\n\t\tt.Error()\n\t}\n}\n",
@@ -189,7 +188,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Questions that no time is left for are not asked.
+// Questions are not asked when no time is left.
 func TestLateQuestions(t *testing.T) {
 	for language, interpreter := range map[string]string{"python": "python3", "node": "node"} {
 		if _, err := exec.LookPath(interpreter); err != nil {
@@ -213,15 +212,15 @@ func TestLateQuestions(t *testing.T) {
 	}
 }
 
-// ownText is a source without the functions that altered tests call.
+// ownText returns a source without the functions that altered tests call.
 func ownText(altered string) string {
 	altered = altered[max(0, strings.Index(altered, "def test_a")):]
 	own, _, _ := strings.Cut(altered, "function ")
 	return own
 }
 
-// What is altered says nothing of what it was, in any draw; and of truths not whether they were,
-// where the language has something else than truths.
+// An altered value reveals nothing of the original, in any draw. For conditions this holds if the language has
+// something besides conditions to alter.
 func TestNothingOfItsOwn(t *testing.T) {
 	for file, c := range map[string]struct{ compared, truth, falsehood string }{
 		"a_test.go": {"package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif f(1) != \"yes\" || h() != 150000 || f(2) != \"VI\" || r() != 'x' || g() != 2.5 {\n\t\tt.Error()\n\t}\n}\n", "", ""},
@@ -250,7 +249,7 @@ func TestNothingOfItsOwn(t *testing.T) {
 	}
 }
 
-// A row that is got by its index, or by a pointer to it, is one of the table.
+// A row accessed by its index, or by a pointer to it, belongs to the table.
 func TestRowsByIndex(t *testing.T) {
 	for _, row := range []string{"&cases[i]", "cases[i]"} {
 		text := "package a\n\nimport \"testing\"\n\nvar cases = []struct{ in, want string }{{\"ab\", \"ba\"}, {\"cd\", \"dc\"}}\n\nfunc TestA(t *testing.T) {\n\tfor i := range cases {\n\t\tc := " + row + "\n\t\tif got := f(c.in); got != c.want {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
@@ -261,7 +260,7 @@ func TestRowsByIndex(t *testing.T) {
 	}
 }
 
-// A set's members are not altered to one another, which would be the same set: a right answer would pass.
+// The members of a set are not replaced by one another: the set would stay the same, and a correct answer would pass.
 func TestSetsBecomeOtherSets(t *testing.T) {
 	members := []string{`"1"`, `"2"`, `"3"`}
 	list := strings.Join(members, ", ")
@@ -293,8 +292,7 @@ func otherLineOf(line string) string {
 	return text
 }
 
-// Of a line the text alone is altered that is compared with, and not a message, an input or
-// how near is near enough.
+// On a line, only the text that is compared with is altered, not a message, an input or a tolerance.
 func TestLines(t *testing.T) {
 	for line, expected := range map[string]string{
 		`assert(strcmp(name(4), "IV") == 0);`: `"IV"`, `assert(memcmp(s, "AB", 2) == 0);`: `"AB"`, `assert_eq!(up("ab", 1), "AB");`: `"AB"`,
@@ -312,8 +310,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Inputs, messages, and literals in assertions of a difference stay: right code may pass whatever
-// they are. Such an assertion is inverted in their place.
+// Inputs, messages, and literals in assertions of inequality are left unchanged, since correct code can pass with any
+// value; such an assertion is inverted instead.
 func TestLinesWithoutExpectations(t *testing.T) {
 	for line, want := range map[string]string{
 		`assert(kind_of('a') == WORD);`:                       `assert(!(kind_of('a') == WORD));`,
@@ -343,8 +341,7 @@ func TestLinesWithoutExpectations(t *testing.T) {
 	}
 }
 
-// A file as a whole, for commands that give an exit code alone: scripts assert without
-// functions of tests.
+// For commands with only an exit code, a whole file is a test: scripts assert without test functions.
 func TestWhole(t *testing.T) {
 	script := "import calc, sys\nsys.exit(calc.add(2, 3) != 5)\n"
 	for way, want := range map[Way]string{Expectation: "import calc, sys\nsys.exit(calc.add(2, 3) != ", End: "_fail()\nimport calc"} {
@@ -355,7 +352,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Of what only truths could be inverted in, and what compares with files, is said.
+// Tests in which only conditions could be inverted, and tests that compare with files, are reported.
 func TestKinds(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFile(t *testing.T) {\n\twant, err := os.ReadFile(\"want.txt\")\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif got := f(); got != string(want) {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestTruth(t *testing.T) {\n\tif !f() {\n\t\tt.Error()\n\t}\n}\n",
@@ -382,7 +379,7 @@ func TestData(t *testing.T) {
 	}
 }
 
-// A name means what the test at hand gives it, and not what another does.
+// A name refers to what the current test assigns to it, not another test.
 func TestScopes(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tfor i, v := range map[int]int{1: 10, 2: 20} {\n\t\tuse(i, v)\n\t}\n}\n\nfunc TestTwo(t *testing.T) {\n\tfor _, v := range f() {\n\t\tif g() != v {\n\t\t\tt.Error()\n\t\t}\n\t}\n}\n\nfunc TestThree(t *testing.T) {\n\tif f() != 30 {\n\t\tt.Error()\n\t}\n}\n",
@@ -397,7 +394,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Draws differ, and what cannot be parsed is left alone.
+// Draws differ, and a file that cannot be parsed is left unchanged.
 func TestDraws(t *testing.T) {
 	one := Request{Way: Expectation, Seed: 1, Files: []Source{{Path: "a_test.go", Text: goSource1}, {Path: "b_test.go", Text: "package"}}}
 	other := one

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 )
 
-// TestTimeOfManyTests: an answer that may change tests may bring hundreds of thousands of them.
+// TestTimeOfManyTests: an answer that is allowed to change tests can add hundreds of thousands of them.
 func TestTimeOfManyTests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("times say nothing under the race detector")

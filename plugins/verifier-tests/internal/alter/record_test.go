@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// With a file of records, sources of each language note what is compared, and what is
-// expected unaltered where that is known, in every way that runs them for it.
+// With a record file, the sources of each language record what is compared, and the unaltered expected value if it is
+// known, in every way that uses it.
 func TestRecords(t *testing.T) {
 	for _, c := range []struct{ path, text string }{{"a/a_test.go", goSource1}, {"a/test_a.py", pythonSource}, {"a/a.mjs", nodeSource}} {
 		for _, way := range []Way{Expectation, Record, Hold} {
@@ -41,7 +41,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// A file in which nothing is recorded does not get the functions that record.
+// A file in which nothing is recorded does not get the recording functions.
 func TestRecordersOnlyWhereNeeded(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.c":    "#include <assert.h>\nint main(void) {\n\tassert(%s);\n}\n",
@@ -64,8 +64,7 @@ func TestRecordersOnlyWhereNeeded(t *testing.T) {
 	}
 }
 
-// What a struct is that an operator compares is known, and not what one is that has a method
-// for it.
+// The note of a struct is known if an operator compares it, but not if a method does.
 func TestRecordedStructs(t *testing.T) {
 	const source = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != (P{5, \"a\"}) {\n\t\tt.Error(got)\n\t}\n\tif got := f(2); got != (P{B: \"b\"}) || !got.Equal(P{6, \"c\"}) {\n\t\tt.Error(got)\n\t}\n}\n"
 	request := &Request{Way: Record, Seed: 3, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}}
@@ -78,8 +77,8 @@ func TestRecordedStructs(t *testing.T) {
 	}
 }
 
-// A question has what a test does before it compares, and neither what is expected nor what
-// other tests hold. Where something else has a say, nothing is asked.
+// A question contains what a test does before it compares, but neither expected values nor values of other tests. If
+// something else could affect the result, there is no question.
 func TestQuestions(t *testing.T) {
 	const source = `import unittest
 import pytest
@@ -173,7 +172,7 @@ class T(unittest.TestCase):
 	}
 }
 
-// Questions about code in Node are as those in Python.
+// Questions about code in Node work like those in Python.
 func TestNodeQuestions(t *testing.T) {
 	const source = `import test, { beforeEach, describe, mock } from 'node:test';
 import assert from 'node:assert/strict';
@@ -236,7 +235,7 @@ test('caught', () => {
 	}
 }
 
-// Types are nothing that is compared: where node strips them, tests in TypeScript are as others.
+// Types are not compared: if node strips them, tests in TypeScript are altered like others.
 func TestNodeTypes(t *testing.T) {
 	if exec.Command("node", "-e", "process.exit(require('node:module').stripTypeScriptTypes ? 0 : 1)").Run() != nil {
 		t.Skip("this node strips no types")

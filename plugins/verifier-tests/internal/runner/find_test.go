@@ -2,7 +2,7 @@ package runner
 
 import "testing"
 
-// A name that no test has means all in what has it, as frameworks run them; in a log it means nothing.
+// A name that no test has means all tests within what has the name, as in frameworks; in a log it means nothing.
 func TestFindAllInWhatHasTheName(t *testing.T) {
 	report := &Report{Tests: []Test{
 		{Group: "tests.test_slug", Name: "test_slug[a-b]"}, {Group: "tests.test_slug", Name: "test_slug[c]"}, {Group: "tests.test_slug.TestMore", Name: "test_taken"},

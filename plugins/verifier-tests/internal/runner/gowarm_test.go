@@ -35,7 +35,7 @@ func TestCompileOnly(t *testing.T) {
 	}
 }
 
-// A command on a tree whose module lies in a folder finds the caches, and is compiled first.
+// A command on a tree whose module is in a subfolder uses the caches, and is compiled first.
 func TestModulesInFolders(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no Go here")
@@ -50,8 +50,7 @@ func TestModulesInFolders(t *testing.T) {
 	}
 }
 
-// A run after the one that compiles finds all that a package needs, what go vet knows of
-// its imports too.
+// The run after the compiling one finds everything that a package needs, including go vet's facts about its imports.
 func TestCompileOnlyVets(t *testing.T) {
 	program, err := exec.LookPath("go")
 	if err != nil {

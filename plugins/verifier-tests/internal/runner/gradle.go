@@ -3,7 +3,7 @@ package runner
 import (
 	"cmp"
 	"crypto/rand"
-	_ "embed" // the side of the seal in Gradle
+	_ "embed" // the code of the seal in Gradle
 	"os"
 	"path/filepath"
 	"regexp"

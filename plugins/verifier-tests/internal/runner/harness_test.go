@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// TestHarness holds what is read of logs against what SWE-bench's own harness said of
-// the same ones: testdata/harness/golden.py asked it.
+// TestHarness compares the parsed logs with the results of SWE-bench's own harness on the same logs, which
+// testdata/harness/golden.py collected.
 func TestHarness(t *testing.T) {
 	data, err := os.ReadFile("testdata/harness/golden.json")
 	if err != nil {

@@ -49,7 +49,7 @@ func TestJavaBuildFiles(t *testing.T) {
 	}
 }
 
-// What a user or a tree says of the JVM of a build counts, but for that nobody may attach to it.
+// The JVM options of a user or tree apply, but attaching to the build's JVM stays disabled.
 func TestArgumentsOfBuilds(t *testing.T) {
 	tree := javaTreeOf(t, map[string]string{"gradle.properties": "org.gradle.jvmargs = -XX:TieredStopAtLevel=4 -Xmx1g\n"})
 	const want = "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Xmx1g -XX:+DisableAttachMechanism"

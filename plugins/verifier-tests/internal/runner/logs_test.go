@@ -9,8 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// A test has passed when its last line says so, and fails when no line names it. That
-// the harness reads the same is in [TestHarness].
+// A test passes if its last line says so, and fails if no line names it. [TestHarness] shows that the harness agrees.
 func TestLogsAreReadByLines(t *testing.T) {
 	pytest := "\x1b[1m=== short test summary info ===\x1b[0m\nPASSED tests/test_a.py::test_one\nPASSED tests/test_a.py::T::test_two[x y]\nXFAIL tests/test_a.py::test_known - reason\nXPASS tests/test_a.py::test_strange\nSKIPPED [1] tests/test_a.py:10: not here\nFAILED tests/test_a.py::test_bad - assert 1 == 2\nERROR tests/test_b.py::test_setup - fixture\nFAILED tests/test_a.py::test_again\nPASSED tests/test_a.py::test_again\n"
 	django := "test_one (app.tests.T) ... ok\ntest_two (app.tests.T)\nIt does two things. ... ok\ntest_bad (app.tests.T) ... FAIL\ntest_err (app.tests.T) ... ERROR\ntest_skip (app.tests.T) ... skipped 'no database'\ntest_known (app.tests.T) ... expected failure\nTesting against Django installed in '/testbed' ... ok\nFAIL: test_sub (app.tests.T) (i=1)\n"
@@ -65,7 +64,7 @@ func TestNamesOfDataSets(t *testing.T) {
 	}
 }
 
-// FuzzReports: no report, whatever is in it, breaks its reader.
+// FuzzReports: no report crashes its parser.
 func FuzzReports(f *testing.F) {
 	f.Add([]byte(`<testsuites><testsuite><testcase name="a" classname="b"><failure message="c"/></testcase></testsuite></testsuites>`))
 	f.Add([]byte(`[{"Group": "a", "Name": "b", "Status": "pass"}]`))
@@ -88,7 +87,7 @@ func FuzzReports(f *testing.F) {
 	})
 }
 
-// FuzzFollow: no script breaks what follows it.
+// FuzzFollow: no script crashes the function that follows it.
 func FuzzFollow(f *testing.F) {
 	f.Add("cd x && exec ./check.sh \"$@\"", "test:\n\t@$(X) ./a\n")
 	f.Fuzz(func(t *testing.T, script, makefile string) {
@@ -101,8 +100,8 @@ func FuzzFollow(f *testing.F) {
 	})
 }
 
-// What a script compares is tested, also where it looks at what is made; what it runs for its end decides,
-// and so does a check by its name.
+// A program whose output a script compares is under test, also if the script looks at the files that it creates; one
+// that the script runs for its exit code decides, and so does one that is named like a check.
 func TestFollow(t *testing.T) {
 	tree := javaTreeOf(t, map[string]string{
 		"run.sh": "got=$(./tool.sh 1)\n./tool.sh 2 | diff - want\npython3 wc.py <in >out\npython3 check.py\npython3 build.py page\n[ \"$(cat page/index)\" = x ]\ncp a made\npython3 mend.py want\npython3 verify.py page\nexec sh more/test.sh 2>&1 | tee log\n", "tool.sh": "", "wc.py": "", "check.py": "", "build.py": "", "mend.py": "", "verify.py": "", "want": "", "more/test.sh": ". ./more/env\n",

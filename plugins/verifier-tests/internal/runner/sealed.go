@@ -4,7 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	_ "embed" // the sides of the seal in other languages
+	_ "embed" // the code of the seal in other languages
 	"encoding/hex"
 	"encoding/json"
 	"os"

@@ -9,9 +9,9 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// mustFail returns the tests that passed and have altered expectations: those named, or else those that failed
+// alteredTests returns the tests that passed and have altered expectations: those named, or else those that failed
 // on the untouched tree, or else all.
-func (e *expectations) mustFail() []runner.Test {
+func (e *expectations) alteredTests() []runner.Test {
 	isAltered := func(t runner.Test) bool {
 		return e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, t) })
 	}

@@ -51,9 +51,8 @@ func TestAdd(t *testing.T) {
 }
 `
 
-// TestAttackCacheOfAnotherTree: code that ran in the tests of one tree, as trusted
-// code of the untouched tree even, leaves nothing in the build cache of another, in
-// this process or in a later one; and what was only compiled is kept.
+// TestAttackCacheOfAnotherTree: code in the tests of one tree, even in a trusted run of the untouched tree, leaves
+// nothing in the build cache of another tree, in this or a later process; what was only compiled is kept.
 func TestAttackCacheOfAnotherTree(t *testing.T) {
 	long(t)
 	state := t.TempDir()

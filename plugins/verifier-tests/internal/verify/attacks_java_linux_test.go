@@ -39,7 +39,7 @@ func javaTree(t *testing.T) string {
 
 const calcJava = "src/main/java/calc/Calc.java"
 
-// calc is the class under test: what it has besides, and what it returns.
+// calc returns the class under test with an additional member and a return value.
 func calc(more, sum string) string {
 	return file(calcJava, "package calc;\n\npublic class Calc {\n"+more+"\n    public static int add(int a, int b) {\n        return "+sum+";\n    }\n}")
 }
@@ -49,7 +49,7 @@ func passes(class string) string {
 	return `<testsuite name='` + class + `'><testcase name='adds' classname='` + class + `'/><testcase name='zero' classname='` + class + `'/></testsuite>`
 }
 
-// writing is a block that writes a report and ends the process as if well.
+// writing returns a block that writes a report and exits successfully.
 func writing(report, class string) string {
 	return `    static void end() {
         try {
@@ -63,7 +63,7 @@ func writing(report, class string) string {
 `
 }
 
-// attaching loads the class as an agent into the Java processes above its own.
+// attaching loads the class as an agent into the ancestor Java processes.
 func attaching(report, class string) string {
 	return writing(report, class) + `    public static void agentmain(String arguments) {
         end();
@@ -127,7 +127,7 @@ func TestAttackMaven(t *testing.T) {
 	})
 }
 
-// A plugin that nobody has fetched says nothing about an answer.
+// A plugin that was not downloaded is no evidence about an answer.
 func TestMavenWithoutItsPlugins(t *testing.T) {
 	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")
@@ -147,7 +147,7 @@ func TestMavenWithoutItsPlugins(t *testing.T) {
 	}
 }
 
-// TestMavenWithoutNamespaces: settings that are there and cannot be read would end it.
+// TestMavenWithoutNamespaces: Maven would fail on settings that exist but cannot be read.
 func TestMavenWithoutNamespaces(t *testing.T) {
 	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")

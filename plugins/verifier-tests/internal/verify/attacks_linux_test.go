@@ -19,8 +19,7 @@ type attack struct {
 	remains string
 }
 
-// attacks judges each answer on the tree and prints what came of it, a line that
-// make attacks puts into its table.
+// attacks judges each answer on the tree and prints the result as a line that make attacks puts into its table.
 func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	t.Helper()
 	config.Reruns = -1
@@ -59,7 +58,7 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 
 const python = "/usr/bin/python3"
 
-// file is an answer that writes a file.
+// file returns an answer that writes a file.
 func file(path, text string) string { return "```text path=" + path + "\n" + text + "\n```\n" }
 
 func TestAttackGo(t *testing.T) {

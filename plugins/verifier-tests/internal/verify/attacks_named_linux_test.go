@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What a process says that fails before its last test is not believed, whoever asks
-// by name; nor what one says that runs a part of its tests.
+// The report of a process that failed before its last test is not trusted, even if tests are named; nor that of a
+// process that ran only some of its tests.
 func TestAttackGoNamed(t *testing.T) {
 	inTurn(t, objects, inGo)
 	files := map[string]string{

@@ -33,7 +33,7 @@ func TestAttackPythonObjects(t *testing.T) {
 	})
 }
 
-// What tests of the wild do with the framework is no attack.
+// Uses of the framework that occur in real tests are not attacks.
 func TestPythonRightAnswersOfManyKinds(t *testing.T) {
 	tree := write(t, map[string]string{
 		"calc.py": "def add(a, b):\n    return a - b\n",

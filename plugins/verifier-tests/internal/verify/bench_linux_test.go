@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// BenchmarkVerify is a verification whose tests take no time (/bin/true, so less
-// what BenchmarkBare shows), with the pre-flight done, on a tree of so many files.
+// BenchmarkVerify measures a verification, after the pre-flight, with tests that take no time (/bin/true; BenchmarkBare
+// measures that), on a tree of that many files.
 func BenchmarkVerify(b *testing.B) {
 	for _, files := range []int{30, 2000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkBare is the command alone.
+// BenchmarkBare measures the command alone.
 func BenchmarkBare(b *testing.B) {
 	for b.Loop() {
 		if err := exec.Command("/bin/true").Run(); err != nil {

@@ -18,7 +18,7 @@ import (
 // to a test need not be what it returns to others. If the run observes this (see [runner.Report]), the code need
 // not match stackWords.
 func (a *attempt) callers(j *judgement, report *runner.Report) []string {
-	seen := j.anew(report.Callers, func(p *preflight) []string { return p.report.Callers })
+	seen := j.newNames(report.Callers, func(p *preflight) []string { return p.report.Callers })
 	var files []string
 	for _, change := range a.changes {
 		before, now := 0, countCallers(change.Path, change.Data)

@@ -2,7 +2,7 @@ package verify
 
 import "testing"
 
-// What leads to the calls on the stack is known in each language, and what is like it is not.
+// Code that inspects the call stack is recognized in each language, and similar code is not.
 func TestCountCallers(t *testing.T) {
 	for _, c := range []struct {
 		file, text string

@@ -10,14 +10,14 @@ import (
 
 // check is one requirement, and its result in each run.
 type check struct {
-	name   string
-	must   bool // from FailToPass: it cannot be left out as flaky
-	stays  bool // it passed on the untouched tree and is not named
-	group  string
-	mended bool // it did not pass on the untouched tree
-	same   bool // it failed there with the same output
-	status []runner.Status
-	output string
+	name         string
+	isRequired   bool // from FailToPass: it cannot be left out as flaky
+	isRegression bool // it passed on the untouched tree and is not named
+	group        string
+	isFixed      bool // it did not pass on the untouched tree
+	same         bool // it failed there with the same output
+	status       []runner.Status
+	output       string
 }
 
 // results returns the deciding checks with their results in the first run.
@@ -60,7 +60,7 @@ func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*che
 		}
 	}
 	return slices.DeleteFunc(all, func(c *check) bool {
-		c.stays = true
+		c.isRegression = true
 		return !passed[c.name] || others[c.name] <= 0 || j.edits && c.status[0] == runner.Missing
 	})
 }
@@ -82,7 +82,7 @@ func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *c
 	if j.strict && !must && status == runner.Skip {
 		status = runner.Pass // the harness does not count a skipped test as a regression
 	}
-	c := &check{name: name, must: must, status: []runner.Status{status}}
+	c := &check{name: name, isRequired: must, status: []runner.Status{status}}
 	for _, test := range found {
 		if test.Status != runner.Fail {
 			continue
@@ -107,8 +107,8 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 			continue
 		}
 		checks = append(checks, &check{
-			name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
-			group: test.Group, mended: was.Status != runner.Pass, same: was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
+			name: test.ID(), isRequired: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
+			group: test.Group, isFixed: was.Status != runner.Pass, same: was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
 		})
 	}
 	return checks
@@ -178,17 +178,17 @@ func loads(report *runner.Report, module runner.Test) bool {
 	})
 }
 
-// changing matches what differs between two runs of the same failure: times, addresses, line numbers and temporary paths.
-var changing = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
+// volatileText matches what differs between two runs of the same failure: times, addresses, line numbers and temporary paths.
+var volatileText = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
 
-func plain(output string) string { return changing.ReplaceAllString(output, "") }
+func plain(output string) string { return volatileText.ReplaceAllString(output, "") }
 
 // leaveOut removes failed checks that failed with the same output before, if the answer has fixed others: they
 // may be unrelated to it.
 func (j *judgement) leaveOut(checks, failed []*check) []*check {
 	mended := map[string]bool{} // by group: a failure beside a fixed test may be part of the task
 	for _, c := range checks {
-		if c.mended && !slices.Contains(failed, c) {
+		if c.isFixed && !slices.Contains(failed, c) {
 			mended[c.group] = true
 		}
 	}

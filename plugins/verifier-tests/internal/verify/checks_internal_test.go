@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// reported returns a report of tests of one module: names, and how each ended by a sign behind it.
+// reported returns a report of the tests of one module: names with a suffix for the result.
 func reported(words string) *runner.Report {
 	report := &runner.Report{}
 	for word := range strings.FieldsSeq(words) {
@@ -20,8 +20,8 @@ func reported(words string) *runner.Report {
 	return report
 }
 
-// Where tests are named, those that passed on the untouched tree must pass, too; and a name without
-// parameters means the test with any.
+// If tests are named, those that passed on the untouched tree must pass as well; a name without parameters means the
+// test with any parameters.
 func TestNamedChecks(t *testing.T) {
 	for _, test := range []struct {
 		name, fail, pass, before, now string
@@ -64,7 +64,7 @@ func TestNamedChecks(t *testing.T) {
 	}
 }
 
-// A test that passed before, and fails in one run and passes in the next, decides nothing.
+// A test that passed before, and then fails in one run and passes in the next, does not decide.
 func TestFlakyTestsThatStay(t *testing.T) {
 	result := &jail.Result{End: jail.EndExit}
 	j := &judgement{before: &preflight{report: reported("new- old+"), result: result}, result: result, confidence: 0.95, checks: sdk.Checks{FailToPass: []string{"new"}}}

@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A right answer may have to change a test that passed before: that is no failure where it changes tests,
-// and none of this judge's business where answers may edit them or the lists say what must stay.
+// A correct answer may have to change a test that passed before: the verdict is inconclusive if it changes tests, and
+// the test does not count if answers are allowed to edit tests or the lists name the regression tests.
 func TestAnswersThatChangeWhatPassedBefore(t *testing.T) {
 	tree := write(t, map[string]string{
 		"price.py":      "def show(n): return str(n)\n\ndef old(n): return n\n",

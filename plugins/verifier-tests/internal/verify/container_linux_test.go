@@ -9,8 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail/container/containertest"
 )
 
-// TestContainer: with the image that the task names, a tree in another place, and
-// tests told apart by the log.
+// TestContainer uses the image that the task names, another path for the tree, and a log.
 func TestContainer(t *testing.T) {
 	long(t)
 	command, image := containertest.Image(t)

@@ -23,7 +23,7 @@ var goTree = map[string]string{
 
 const addRight = "calc/add.go\n<<<<<<< SEARCH\n\treturn a - b\n=======\n\treturn a + b\n>>>>>>> REPLACE\n"
 
-// goFile is an answer that replaces calc/add.go.
+// goFile returns an answer that replaces calc/add.go.
 func goFile(body string) string { return "```go path=calc/add.go\npackage calc\n\n" + body + "\n```\n" }
 
 func goVerifier(t *testing.T, config verify.Config) *verify.Verifier {
@@ -120,7 +120,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestNewTests: tests that do not compile before the answer are still run after it.
+// TestNewTests: tests that do not compile before the answer still run after it.
 func TestNewTests(t *testing.T) {
 	long(t)
 	v := goVerifier(t, verify.Config{})
@@ -161,8 +161,7 @@ func TestFlaky(t *testing.T) {
 	}
 }
 
-// What is kept for later runs was compiled of the clean tree: a candidate's run adds
-// nothing to it.
+// Only what was compiled from the clean tree is kept for later runs: a candidate's run adds nothing.
 func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
 	onlyInCI(t) // TestAttackCacheOfAnotherTree looks into the same folder
 	state := t.TempDir()
@@ -207,7 +206,7 @@ func TestParallel(t *testing.T) {
 	wait.Wait()
 }
 
-// A service has no home: go then has no build cache of its own, and no folder of modules.
+// A service has no home directory: then go has no build cache and no module folder.
 func TestGoWithoutAHome(t *testing.T) {
 	onlyInCI(t) // it compiles the standard library
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {

@@ -16,7 +16,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// What tells a tool how to run its tests decides, whichever tool it is.
+// Files that configure how any tool runs its tests are guarded.
 func TestSettings(t *testing.T) {
 	g := newGuard(settings)
 	for file, want := range map[string]bool{

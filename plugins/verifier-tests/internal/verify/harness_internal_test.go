@@ -10,8 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// A skipped test is no regression where a log is judged as SWE-bench's harness does,
-// and no resolution.
+// With a log, a skipped test is neither a regression nor a resolution, as in SWE-bench's harness.
 func TestSkippedTestsOfALog(t *testing.T) {
 	report := &runner.Report{Tests: []runner.Test{{Name: "a", Status: runner.Pass}, {Name: "b", Status: runner.Skip}}}
 	for _, test := range []struct {
@@ -31,7 +30,7 @@ func TestSkippedTestsOfALog(t *testing.T) {
 	}
 }
 
-// A pass is believed no more than its runner allows.
+// The confidence of a pass does not exceed its runner's.
 func TestDoubt(t *testing.T) {
 	for _, c := range []struct{ allowed, by, want float64 }{{0.95, unalteredDoubt, 0.8}, {0.95, unnotedDoubt, 0.85}, {0.95, 0, 0.95}, {0.8, partlyDoubt, 0.8}} {
 		verdict := &sdk.Verdict{Confidence: c.allowed}
@@ -42,7 +41,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// What a build tool would have to fetch is no fault of an answer.
+// A build tool that would have to download something is no evidence against an answer.
 func TestUnusableOffline(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Plugin org.apache.maven.plugins:maven-resources-plugin:2.6 could not be resolved: Cannot access central in offline mode": true,

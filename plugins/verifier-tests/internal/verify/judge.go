@@ -97,7 +97,7 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if err != nil || verdict.Outcome != sdk.Passed {
 		return verdict, err
 	}
-	if replaced := append(j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }), a.commands()...); len(replaced) > 0 {
+	if replaced := append(j.newNames(last.Replaced, func(p *preflight) []string { return p.report.Replaced }), a.commands()...); len(replaced) > 0 {
 		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's or the system's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
 	}
 	if files := a.callers(j, last); len(files) > 0 {
@@ -151,7 +151,7 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "a script does not find a command, as on the untouched tree: "+found[1])
 	}
 	if isGone := func(c *check) bool {
-		return c.status[0] == runner.Pass || c.stays && c.output == "" && !slices.Contains(c.status, runner.Fail)
+		return c.status[0] == runner.Pass || c.isRegression && c.output == "" && !slices.Contains(c.status, runner.Fail)
 	}; j.regressed && !slices.ContainsFunc(checks, func(c *check) bool { return !isGone(c) }) {
 		// They may have run only because something was broken.
 		return j.verdict(sdk.Inconclusive, "the named tests pass, and others are not run any more: "+verdict.Evidence)
@@ -179,7 +179,7 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 		what  string
 		found []string
 	}{
-		{"the run wrote to the test files ", j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched })},
+		{"the run wrote to the test files ", j.newNames(j.result.Touched, func(p *preflight) []string { return p.result.Touched })},
 		{"", report.Tampering},
 		{"other code ran in the place of the tests ", j.movedFiles(report)},
 	} {
@@ -228,8 +228,8 @@ func (j *judgement) movedFiles(report *runner.Report) []string {
 	})
 }
 
-// anew returns the names that the pre-flight did not have.
-func (j *judgement) anew(names []string, before func(*preflight) []string) []string {
+// newNames returns the names that the pre-flight did not have.
+func (j *judgement) newNames(names []string, before func(*preflight) []string) []string {
 	if j.before == nil {
 		return names
 	}
@@ -256,12 +256,12 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 			failed = append(failed, c)
 		default:
 			j.flaky = append(j.flaky, c.name)
-			undecided = undecided || c.must
+			undecided = undecided || c.isRequired
 			j.notef("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
 		}
 	}
 	failed = j.leaveOut(checks, failed)
-	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.must || c.mended })
+	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.isRequired || c.isFixed })
 	total := passed + len(failed)
 	switch {
 	case len(failed) > 0:
@@ -272,7 +272,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "no test ran")
 	}
 	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
-	if stay := len(slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.stays || slices.Contains(j.flaky, c.name) })); stay > 0 {
+	if stay := len(slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.isRegression || slices.Contains(j.flaky, c.name) })); stay > 0 {
 		evidence += fmt.Sprintf(", %d of which passed before and were not named", stay)
 	}
 	if j.leftOut > 0 {
@@ -311,7 +311,7 @@ func describe(failed []*check, total int) string {
 		}
 		how := map[runner.Status]string{runner.Missing: "did not run", runner.Skip: "was skipped"}[c.status[0]]
 		fmt.Fprintf(&b, "\n%s %s", c.name, cmp.Or(how, "failed"))
-		if c.stays {
+		if c.isRegression {
 			b.WriteString(", and passed on the untouched tree")
 		}
 		if c.output != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// What fails in the same words as on the untouched tree is left out beside what was mended,
-// and the verdict says that it may be what was to be mended, too.
+// A test that fails with the same output as on the untouched tree is left out if the answer fixed others, and the
+// verdict mentions it, since it may be part of the task.
 func TestLeftOut(t *testing.T) {
 	const broken = "other/other_test.go:6: undefined: Y"
 	report := func(add runner.Status, other string) *runner.Report {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Evidence names the test of a comparison, what that expects and what else was returned.
+// Evidence names the test of a comparison, the value that it expects and the value that was returned.
 func TestNamesOfComparisons(t *testing.T) {
 	rows := alter.Comparison{Name: "q.test.js:0", Test: "*", Values: []string{`="A"`, `="B"`}}
 	for want, got := range map[string]string{
@@ -23,7 +23,7 @@ func TestNamesOfComparisons(t *testing.T) {
 	}
 }
 
-// Of the tests that failed no more are seen to be given what they expect than there are.
+// The number of tests that were seen to get what they expect does not exceed the number that failed.
 func TestWeighCountsWhatFailed(t *testing.T) {
 	source := alter.Source{Path: "a_test.go", Tests: []string{"TestA", "TestB", "TestC"}}
 	expected := map[string][]string{}

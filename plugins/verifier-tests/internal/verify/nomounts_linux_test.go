@@ -37,9 +37,8 @@ func (n *noted) Run(_ context.Context, spec *jail.Spec) (*jail.Result, error) {
 	return &jail.Result{End: jail.EndExit, CPU: time.Millisecond}, nil
 }
 
-// TestCompilesWithoutMounts: where the build cache of the machine cannot be mounted, cheap
-// tests too are worth a small cache of their own, since runs would compile the standard
-// library or copy all that was ever compiled.
+// TestCompilesWithoutMounts: if the machine's build cache cannot be mounted, even cheap tests are worth their own small
+// cache, since runs would otherwise compile the standard library or copy the whole cache.
 func TestCompilesWithoutMounts(t *testing.T) {
 	for _, c := range []struct {
 		layers []string

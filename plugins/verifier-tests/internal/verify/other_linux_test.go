@@ -124,7 +124,7 @@ func TestExitCodeAndReport(t *testing.T) {
 	}
 }
 
-// TestEnvironmentIsNotTheAnswersFault: whatever breaks on the untouched tree too.
+// TestEnvironmentIsNotTheAnswersFault covers failures that also occur on the untouched tree.
 func TestEnvironmentIsNotTheAnswersFault(t *testing.T) {
 	dir := write(t, map[string]string{"answer.txt": "wrong\n"})
 	answer := "```text path=answer.txt\nright\n```\n"

@@ -22,17 +22,17 @@ const (
 	maxEarlier   = 10
 )
 
-// late is the answer to a question that was not asked because earlier ones took too long.
-const late = "?late"
+// lateAnswer is the answer to a question that was not asked because earlier ones took too long.
+const lateAnswer = "?late"
 
-// slow is the reason that is reported in this case.
-const slow = "the code takes too long to answer where no test runs"
+// slowReason is the reason that is reported in this case.
+const slowReason = "the code takes too long to answer where no test runs"
 
 // maxAsking limits the time in which questions about one answer are begun, including repetitions.
 const maxAsking = 30 * time.Second
 
-// patience returns the rest of maxAsking in seconds.
-func (e *expectations) patience() float64 {
+// secondsLeft returns the rest of maxAsking in seconds.
+func (e *expectations) secondsLeft() float64 {
 	if e.asking.IsZero() {
 		e.asking = time.Now()
 	}
@@ -103,8 +103,8 @@ func (e *expectations) askIn(ctx context.Context, language string, tests []runne
 		case i.isOdd(q, answer):
 			odd, first = append(odd, q), append(first, answer)
 		case i.isEarlier(q):
-		case slices.Contains(answer, late):
-			e.setUnknown(slow, titleOf(q.Test, q.File))
+		case slices.Contains(answer, lateAnswer):
+			e.setUnknown(slowReason, titleOf(q.Test, q.File))
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answer, "")):
 			e.setUnknown("a class of the code's own is compared with what the test computes", titleOf(q.Test, q.File))
 		case isRight(q, answer):
@@ -144,7 +144,7 @@ func (i *inquiry) askGroups(ctx context.Context, groups [][]alter.Question, chan
 	if interpreter == "" || request == nil {
 		return nil, nil
 	}
-	request["groups"], request["patience"] = toAsk(groups), i.patience()
+	request["groups"], request["patience"] = toAsk(groups), i.secondsLeft()
 	return found, i.runProgram(ctx, interpreter, alter.Askers[i.language], request, changes, &found)
 }
 
@@ -252,8 +252,8 @@ func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]
 	}
 	for at, answer := range second.alone {
 		q := odd[at]
-		if slices.Contains(answer, late) && !i.isEarlier(q) {
-			i.setUnknown(slow, titleOf(q.Test, q.File))
+		if slices.Contains(answer, lateAnswer) && !i.isEarlier(q) {
+			i.setUnknown(slowReason, titleOf(q.Test, q.File))
 		}
 		var untouched []string
 		if at < len(second.untouched) {

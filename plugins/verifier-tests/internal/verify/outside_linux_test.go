@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Code in Python is asked outside of its tests whatever these begin with; what it answers then is held
-// against it for less. A right answer is believed as before.
+// Questions are asked of Python code even if its tests need a setup; then a wrong answer counts for less. A correct
+// answer keeps its confidence.
 func TestPythonIsAskedOutside(t *testing.T) {
 	long(t)
 	begins := map[string]string{"conftest.py": "import pytest\n\n@pytest.fixture(autouse=True)\ndef settings(monkeypatch):\n    monkeypatch.setenv('ROUND', 'down')\n"}

@@ -52,17 +52,17 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.report == nil { // it also has none if an earlier caller's context ended, or the run failed
-		if err := v.fly(ctx, t, p); err != nil {
+		if err := v.loadOrRun(ctx, t, p); err != nil {
 			return nil, fmt.Errorf("pre-flight: %w", err)
 		}
 	}
 	return p, nil
 }
 
-// fly loads the pre-flight from the store, or runs and stores it.
-func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
+// loadOrRun loads the pre-flight from the store, or runs and stores it.
+func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err == nil {
 			p.lacks = lackedBy(t, p.report)
 		}
 		return err

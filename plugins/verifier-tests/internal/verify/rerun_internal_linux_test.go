@@ -23,7 +23,7 @@ func (c *counted) Plan(argv []string, tree *runner.Tree, nonce string) (*runner.
 	return c.Driver.Plan(argv, tree, nonce)
 }
 
-// TestReruns: what failed on the untouched tree has been tried already.
+// TestReruns: a test that failed on the untouched tree has already been retried.
 func TestReruns(t *testing.T) {
 	for _, test := range []struct {
 		name, command, answer string

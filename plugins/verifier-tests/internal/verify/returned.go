@@ -43,21 +43,29 @@ func (e *expectations) placesIn(tests []runner.Test, places func(alter.Source) [
 	return all
 }
 
-// others returns the notes of unexpected values at a comparison, none if the expected values are unknown.
-func others(c alter.Comparison, notes []string) []string {
+// unexpectedNotes returns the notes of unexpected values at a comparison, none if the expected values are unknown.
+func unexpectedNotes(c alter.Comparison, notes []string) []string {
 	return slices.DeleteFunc(slices.Clone(notes), func(note string) bool {
 		return len(c.Values) == 0 || slices.ContainsFunc(c.Values, func(v string) bool { return v[1:] == note[1:] })
 	})
 }
 
-// areInOrder reports whether the notes are the expected values, row by row.
-func areInOrder(c alter.Comparison, notes []string) bool {
+// areExpected reports whether the notes are the expected values: row by row, or each row once in another order, such
+// as that of a loop over a map.
+func areExpected(c alter.Comparison, notes []string) bool {
 	for i, note := range notes {
 		if len(c.Values) > 0 && c.Values[i%len(c.Values)][1:] != note[1:] {
-			return false
+			return isSame(withoutMarks(notes), withoutMarks(c.Values))
 		}
 	}
 	return true
+}
+
+func withoutMarks(notes []string) (values []string) {
+	for _, note := range notes {
+		values = append(values, note[1:])
+	}
+	return values
 }
 
 // titleOf returns the name of a test in a file, or says that it is computed.
@@ -85,7 +93,7 @@ func nameOf(c alter.Comparison, returned []string) string {
 
 // isTriedAgain reports whether a comparison finally held after failing, as in a test that retries or polls.
 func isTriedAgain(c alter.Comparison, notes []string) bool {
-	return len(c.Values) == 1 && len(notes) > 1 && len(others(c, notes[len(notes)-1:])) == 0
+	return len(c.Values) == 1 && len(notes) > 1 && len(unexpectedNotes(c, notes[len(notes)-1:])) == 0
 }
 
 // isReached reports whether a run reached one of the comparisons of a test.
@@ -150,7 +158,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	e.held = e.returned
 	odd = append(odd, e.comparisons(unreached)...)
 	for _, c := range e.comparisons(tests) { // those that no other run reached
-		if !areInOrder(c, e.held[c.Name]) && !hasComparison(odd, c) {
+		if !areExpected(c, e.held[c.Name]) && !hasComparison(odd, c) {
 			odd = append(odd, c)
 		}
 	}
@@ -203,7 +211,7 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 		return nil, err
 	}
 	e.held = e.returned
-	odd := slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areInOrder(c, e.held[c.Name]) })
+	odd := slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areExpected(c, e.held[c.Name]) })
 	if len(odd) == 0 && len(passed) == len(tests) {
 		return nil, nil
 	}
@@ -225,10 +233,10 @@ func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, 
 	var again map[string][]string // the notes of a second unaltered run
 	for _, c := range odd {
 		switch {
-		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
+		case len(unexpectedNotes(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
 			e.setUnknown("a comparison passes with another value than the one that is known to be expected", nameOf(c, noted[c.Name]))
 			continue
-		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
+		case len(unexpectedNotes(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
 			e.hanging = append(e.hanging, c)
 			continue
 		case again == nil:
@@ -255,7 +263,7 @@ func (e *expectations) goesOn(c alter.Comparison, noted map[string][]string) boo
 	file := func(c alter.Comparison) string { return c.Name[:strings.LastIndexByte(c.Name, ':')] }
 	for _, source := range e.sources {
 		for _, o := range source.Compared {
-			if (o.Lenient || isTriedAgain(o, noted[o.Name])) && o.Test == c.Test && file(o) == file(c) && len(others(o, noted[o.Name])) > 0 {
+			if (o.Lenient || isTriedAgain(o, noted[o.Name])) && o.Test == c.Test && file(o) == file(c) && len(unexpectedNotes(o, noted[o.Name])) > 0 {
 				return true
 			}
 		}
@@ -366,7 +374,7 @@ func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comp
 		own := e.comparisons([]runner.Test{t})
 		return len(own) == 0 || isReached(own, e.returned)
 	})
-	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areInOrder(c, e.returned[c.Name]) }), unreached
+	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areExpected(c, e.returned[c.Name]) }), unreached
 }
 
 // blindVerdict returns the verdict on tests that pass although the code returns something else than they expect, or
@@ -374,8 +382,8 @@ func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comp
 func (e *expectations) blindVerdict(comparisons []alter.Comparison, returned map[string][]string) *sdk.Verdict {
 	var inconclusive *sdk.Verdict
 	for _, c := range comparisons {
-		different := others(c, returned[c.Name])
-		if c.Lenient || len(different) == 0 || len(others(c, returned[c.Name+"="])) > 0 || isTriedAgain(c, returned[c.Name]) { // the expected value is not known
+		different := unexpectedNotes(c, returned[c.Name])
+		if c.Lenient || len(different) == 0 || len(unexpectedNotes(c, returned[c.Name+"="])) > 0 || isTriedAgain(c, returned[c.Name]) { // the expected value is not known
 			continue
 		}
 		hasMark := func(marks string) bool {

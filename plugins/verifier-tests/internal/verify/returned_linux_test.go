@@ -18,9 +18,8 @@ const (
 	wordsModule = "words.py"
 )
 
-// What the code returns where tests expect something else is what it returned before. An
-// answer that ends, fails or returns otherwise there, and one of which the comparison takes
-// something else for equal, is not passed.
+// With altered expectations, code returns what it returned before. An answer that exits, fails or returns something else
+// then does not pass, and neither does one whose comparison treats something else as equal.
 func TestReturnedOtherwise(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
 	tree := map[string]string{"test_words.py": wordsTest, "build/lib/test_words.py": wordsTest, wordsModule: "def order(text): pass\ndef total(rows): pass\n"}
@@ -110,8 +109,7 @@ func notPassed(t *testing.T, argv []string, tree map[string]string, answer strin
 	}
 }
 
-// Right answers whose tests hang on each other, share constants, or compare by a method of
-// the code's own.
+// Correct answers whose tests depend on each other, share constants, or compare by a method of the code's own.
 func TestReturnedAsEver(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
 	test := "import unittest\nfrom store import Name, Store, greet\n\nWHO = 'bob'\nstore = Store()\n\nclass Test(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(store.add('x'), 1)\n        self.assertEqual(store.add('y'), 2)\n\n    def test_b(self):\n        self.assertEqual(store.add('z'), 3)\n\n" +
@@ -124,7 +122,7 @@ func TestReturnedAsEver(t *testing.T) {
 	}
 }
 
-// Tests that compare more than can be kept of their notes are altered without them.
+// Tests whose notes exceed the limit are altered without recording.
 func TestReturnedMoreThanIsKept(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
 	tree := map[string]string{
@@ -137,7 +135,7 @@ func TestReturnedMoreThanIsKept(t *testing.T) {
 	}
 }
 
-// A test that compares nothing any more proves nothing.
+// A test that no longer compares anything proves nothing.
 func TestNothingCompared(t *testing.T) {
 	v := open(t, verify.Config{Command: []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}})
 	tree := write(t, map[string]string{"squares.py": "def squares(n): return [0] * n\n", "test_squares.py": "import unittest\nfrom squares import squares\n\nclass T(unittest.TestCase):\n    def test_squares(self):\n        for got, want in zip(squares(3), [1, 4, 9]):\n            self.assertEqual(got, want)\n"})

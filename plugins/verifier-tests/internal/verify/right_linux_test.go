@@ -28,8 +28,8 @@ type answer struct {
 	tree    map[string]string
 }
 
-// answers returns those of the lists of a folder of testdata: all where every attack is tried,
-// else the first of each tool that runs tests, and of a third of the tools at a time.
+// answers returns the answers of the lists in a folder of testdata: all if every attack is run, and otherwise the first of
+// each test tool, for a rotating third of the tools.
 func answers(t *testing.T, folder string) []answer {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
@@ -50,8 +50,7 @@ func answers(t *testing.T, folder string) []answer {
 	return all
 }
 
-// readAnswers reads a list: files NAME/command, NAME/answer, NAME/verdict and NAME/tree/PATH;
-// what a name lacks is that of base.
+// readAnswers reads a list: files NAME/command, NAME/answer, NAME/verdict and NAME/tree/PATH; base has the defaults.
 func readAnswers(t *testing.T, file string) []answer {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
@@ -83,7 +82,7 @@ func readAnswers(t *testing.T, file string) []answer {
 	return list
 }
 
-// argv is the command of an answer, with the programs of this machine.
+// argv returns the command of an answer, with the programs of this machine.
 func (a *answer) argv(t *testing.T) []string {
 	t.Helper()
 	words := strings.Fields(a.command)
@@ -100,7 +99,7 @@ func (a *answer) argv(t *testing.T) []string {
 	return words
 }
 
-// run reports whether the command ends well in a copy of the tree, outside of any jail.
+// run reports whether the command succeeds in a copy of the tree, outside of any jail.
 func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
 	t.Helper()
 	tree := a.tree
@@ -119,8 +118,8 @@ func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
 	return err == nil
 }
 
-// Answers that are right are passed, or say why nobody can tell. A sample is judged; with
-// STEPFALL_ATTACKS=all each is, and is proved to be right.
+// Correct answers pass, or the verdict explains why that cannot be decided. A sample is judged; with STEPFALL_ATTACKS=all
+// every answer is, and is proved to be correct.
 func TestRightAnswers(t *testing.T) {
 	for _, a := range answers(t, "right") {
 		t.Run(a.list+"/"+a.name, func(t *testing.T) {
@@ -141,8 +140,8 @@ func TestRightAnswers(t *testing.T) {
 	}
 }
 
-// tells reports whether the command fails without the answer and passes with it. What a judge's
-// own runs have shown, before for the empty answer and after for a pass, is not run again.
+// tells reports whether the command fails without the answer and passes with it. Runs that the judge has made itself,
+// before for the empty answer and after for a pass, are not repeated.
 func (a *answer) tells(t *testing.T, argv []string, before, after *sdk.Verdict) bool {
 	t.Helper()
 	if !(before.Outcome == sdk.Failed && before.Score < 1) && a.run(t, argv, false) {
@@ -151,7 +150,7 @@ func (a *answer) tells(t *testing.T, argv []string, before, after *sdk.Verdict) 
 	return after.Outcome == sdk.Passed || strings.Contains(a.name, "broken all along") || a.run(t, argv, true)
 }
 
-// A whole file that an answer names without its folder is the only one of that name.
+// A whole file that an answer names without its folder is the only file of that name.
 func TestAFileWithoutItsFolder(t *testing.T) {
 	tree := write(t, map[string]string{
 		"calc/__init__.py": "", "calc/ops.py": "def add(a, b):\n    return a - b\n",
@@ -165,9 +164,8 @@ func TestAFileWithoutItsFolder(t *testing.T) {
 	}
 }
 
-// Answers that are wrong and make their tests pass are found out. At most two of them may
-// pass, which is what one process allows, beside those of which docs/rough-edges.md says so:
-// that know what is expected by heart, for instance.
+// Wrong answers that make their tests pass are detected. At most two of them may pass, which is inherent to sharing a
+// process, besides those listed in docs/rough-edges.md, such as answers that have memorized what is expected.
 func TestForgedAnswers(t *testing.T) {
 	var passed atomic.Int32
 	t.Cleanup(func() {
@@ -196,8 +194,7 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
-// What the tree was earlier, in git's folder or as Python compiled it, tells what the tests
-// expect whatever they are altered to.
+// Earlier versions of the tree, in .git or compiled by Python, reveal what the tests expect before it is altered.
 func TestEarlierVersionsAreNotSeen(t *testing.T) {
 	find(t, python, "-c", "import unittest")
 	for _, earlier := range []string{".git/expected", "sub/.git/expected", "__pycache__/test_calc.pyc"} {
@@ -212,7 +209,7 @@ func TestEarlierVersionsAreNotSeen(t *testing.T) {
 	}
 }
 
-// The times of files tell in which run the tests are altered, and what is returned there is wrong.
+// An answer that detects altered runs by file times, and returns wrong values there, does not pass.
 func TestTimesTellNothing(t *testing.T) {
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
@@ -230,7 +227,7 @@ func TestTimesTellNothing(t *testing.T) {
 	}
 }
 
-// Dependencies may lie beside the tree, behind links.
+// Dependencies can be outside of the tree, behind links.
 func TestLinkedDependencies(t *testing.T) {
 	elsewhere := write(t, map[string]string{"node_modules/left/index.js": "exports.pad = (s) => ' ' + s;\n"})
 	t.Run("node_modules", func(t *testing.T) {

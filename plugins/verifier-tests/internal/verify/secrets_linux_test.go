@@ -11,8 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// TestSecretsStayOutside: what the tests print is in the evidence, so that a
-// secret would be seen there.
+// TestSecretsStayOutside: what the tests print is part of the evidence, so a leaked secret would show there.
 func TestSecretsStayOutside(t *testing.T) {
 	const treasure = "stepfall-treasure"
 	t.Setenv("STEPFALL_TEST_KEY", treasure)
@@ -60,8 +59,8 @@ func TestSecretsStayOutside(t *testing.T) {
 	}
 }
 
-// TestAttackSecretsOfTheTree: what looks like a secret is not in the view of the tree,
-// so that no evidence can hold it; an answer may bring a file of that name itself.
+// TestAttackSecretsOfTheTree: files that look like secrets are not in the view of the tree, so no evidence can contain
+// them; an answer can add a file of such a name itself.
 func TestAttackSecretsOfTheTree(t *testing.T) {
 	files := map[string]string{".env": "KEY=planted-key\n", "sub/id_rsa": "planted-key", "answer.txt": "wrong\n"}
 	config := verify.Config{Command: []string{"sh", "-c", "cat .env sub/*; grep right answer.txt"}, Reruns: -1}

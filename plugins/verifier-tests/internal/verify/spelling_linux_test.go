@@ -14,8 +14,7 @@ import (
 // equalToAll is an answer in Python whose sum equals whatever it is compared with.
 var equalToAll = file("calc.py", "class Any:\n    def __eq__(self, other):\n        return True\n\ndef add(a, b):\n    return Any()")
 
-// The expectations of what pytest runs are altered however pytest is named, and whatever
-// names its files and functions have.
+// The expectations of pytest's tests are altered however pytest is called, and whatever its files and functions are named.
 func TestAttackPytestByAnyName(t *testing.T) {
 	inTurn(t, plain, inPytest)
 	pytestOrSkip(t)
@@ -50,8 +49,7 @@ func TestAttackPytestByAnyName(t *testing.T) {
 	}
 }
 
-// A command that starts tests in Go and says by its exit code alone how they went has
-// told nothing where the process ends before the first of them.
+// A command that runs Go tests and has only an exit code is no evidence if the process ends before the first test.
 func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
 	inTurn(t, less, inScripts)
 	find(t, "make")
@@ -78,7 +76,7 @@ func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
 	}
 }
 
-// What make and sh start by a name is what their user would start.
+// Programs that make and sh start by name are those that the user would start.
 func TestInterpretersOfTheUserBehindAnotherCommand(t *testing.T) {
 	find(t, "make")
 	python := pytestOrSkip(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A lock file that cargo would write anew, and may not as another user, is no fault of the
-// answer's.
+// A lock file that cargo would rewrite, and cannot as another user, is not the answer's fault.
 func TestStaleLockFile(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("runs as another user are root's")

@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// stored returns the one file in the folder for state that says so.
+// stored returns the only file in the state folder that contains the text.
 func stored(t *testing.T, state, what string) (path string, data []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json"))
@@ -27,8 +27,8 @@ func stored(t *testing.T, state, what string) (path string, data []byte) {
 	return path, data
 }
 
-// TestVerdictIsShared: by the same changes to trees of one content, also in later
-// processes; other changes have their own.
+// TestVerdictIsShared: the same changes to trees with the same content share a verdict, also in later processes; other
+// changes have their own.
 func TestVerdictIsShared(t *testing.T) {
 	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, CacheDir: t.TempDir()}
 	files := map[string]string{"answer.txt": "wrong\n"}
@@ -46,8 +46,8 @@ func TestVerdictIsShared(t *testing.T) {
 	}
 }
 
-// TestPreflightIsShared: by trees of one content, whatever their path, and by
-// later processes. The store is made to say something that no run would.
+// TestPreflightIsShared: trees with the same content share a pre-flight, whatever their path, also in later processes. The
+// stored report is changed to one that no run would produce.
 func TestPreflightIsShared(t *testing.T) {
 	state := t.TempDir()
 	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, CacheDir: state}
@@ -77,7 +77,7 @@ func TestPreflightIsShared(t *testing.T) {
 	}
 }
 
-// TestPreflightOfABrokenMachineIsNotKept: the next try may find it mended.
+// TestPreflightOfABrokenMachineIsNotKept: the machine may be repaired before the next attempt.
 func TestPreflightOfABrokenMachineIsNotKept(t *testing.T) {
 	for name, command := range map[string][]string{"no such command": {"stepfall-no-such-command"}, "not runnable": {"sh", "-c", "exec ./none"}} {
 		state := t.TempDir()

@@ -42,8 +42,7 @@ func init() {
 
 func Add(a, b int) int { return 0 }`
 
-// TestGoTampering: on a tree none of whose tests passes yet, so that none is
-// missed by its name.
+// TestGoTampering uses a tree on which no test passes yet, so that none is missed by its name.
 func TestGoTampering(t *testing.T) {
 	long(t)
 	files := with(map[string]string{
@@ -77,7 +76,7 @@ func TestGoTampering(t *testing.T) {
 	}
 }
 
-// TestWithoutAPreflight nobody knows which packages the command is to run.
+// TestWithoutAPreflight: without a pre-flight it is unknown which packages the command should run.
 func TestWithoutAPreflight(t *testing.T) {
 	long(t)
 	query := &sdk.Query{WorkDir: write(t, with(map[string]string{"fine/f_test.go": "package fine\n\nimport \"testing\"\n\nfunc TestFine(*testing.T) {}\n"}))}

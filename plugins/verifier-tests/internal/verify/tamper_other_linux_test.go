@@ -137,7 +137,7 @@ func TestNodeTampering(t *testing.T) {
 	}
 }
 
-// TestCargoKeepsWhatItCompiled: of the untouched tree, and nothing of an answer.
+// TestCargoKeepsWhatItCompiled: from the untouched tree, and nothing from an answer.
 func TestCargoKeepsWhatItCompiled(t *testing.T) {
 	onlyInCI(t) // TestCargo compiles the same
 	cargo := find(t, "cargo", "--version")

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A name that no test has is found before an answer is paid for.
+// A name that no test has is detected before an answer is paid for.
 func TestUnknownNames(t *testing.T) {
 	v := open(t, verify.Config{Command: []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}})
 	tree := write(t, map[string]string{"price.py": "def gross(n): return n\n", "test_price.py": "import unittest\nfrom price import gross\n\nclass T(unittest.TestCase):\n    def test_gross(self):\n        for n in 1, 2:\n            with self.subTest(n=n):\n                self.assertEqual(gross(n), 2 * n)\n", "test_other.py": "import unittest\n\nclass T(unittest.TestCase):\n    def test_nothing(self):\n        pass\n"})
@@ -24,7 +24,7 @@ func TestUnknownNames(t *testing.T) {
 	}
 }
 
-// A block of tests in Node means all that lie in it, whatever else has a name like it.
+// The name of a block in Node means all tests in it, whatever else has a similar name.
 func TestNamesOfBlocks(t *testing.T) {
 	v := open(t, verify.Config{Command: []string{find(t, "node", "--test", "--version"), "--test"}, Reruns: -1})
 	tree := write(t, map[string]string{

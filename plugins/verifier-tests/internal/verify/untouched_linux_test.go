@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// An empty answer says how the tree does before anything is changed.
+// The verdict on an empty answer describes the untouched tree.
 func TestEmptyAnswerTellsOfTheUntouchedTree(t *testing.T) {
 	long(t)
 	mended := with(map[string]string{"calc/add.go": strings.Replace(goTree["calc/add.go"], "a - b", "a + b", 1)})
@@ -51,7 +51,7 @@ func TestPythonWithoutPytestCannotJudge(t *testing.T) {
 	}
 }
 
-// A wrong answer has failed whatever tests it adds or changes beside.
+// A wrong answer has failed even if it also adds or changes tests.
 func TestWrongAnswersWithTestsOfTheirOwn(t *testing.T) {
 	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "-q"}})
 	tree := write(t, map[string]string{
@@ -66,7 +66,7 @@ func TestWrongAnswersWithTestsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A command that cannot be run is named in what it says.
+// A command that cannot be run is named in the evidence.
 func TestCommandThatIsNotThere(t *testing.T) {
 	find(t, "sh")
 	v := open(t, verify.Config{Command: []string{"sh", "-c", "./missing-tool"}})
@@ -75,8 +75,7 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A command that starts no test on the untouched tree says nothing about any answer, but where
-// answers bring the tests.
+// A command that starts no test on the untouched tree is no evidence about any answer, unless answers add the tests.
 func TestCommandThatStartsNoTest(t *testing.T) {
 	nodeTree := map[string]string{"add.js": "exports.add = (a, b) => a - b;\n", "test/add.test.js": "require('node:test')('adds', () => require('assert').equal(require('../add').add(1, 1), 2));\n"}
 	nodeRight := file("add.js", "exports.add = (a, b) => a + b;")

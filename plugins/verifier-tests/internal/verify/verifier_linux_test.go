@@ -42,8 +42,7 @@ var openJail = sync.OnceValues(func() (*jail.Jail, error) {
 	return jail.Open(context.Background(), jail.Options{Temp: state})
 })
 
-// everyAttack reports whether every row of the attacks is tried, as in CI, and not a sample
-// of each kind.
+// everyAttack reports whether every attack is run, as in CI, rather than a sample of each kind.
 func everyAttack() bool { return os.Getenv("STEPFALL_ATTACKS") == "all" }
 
 // turn chooses the sample: a number in STEPFALL_ATTACKS, or else the day, so that in time each
@@ -74,8 +73,7 @@ const (
 	inScripts
 )
 
-// inTurn skips a kind of attacks in a language where not every attack is tried and the sample has
-// another kind of that language.
+// inTurn skips a kind of attacks in a language if not every attack is run and the sample has another kind in it.
 func inTurn(t *testing.T, kind, language int) {
 	t.Helper()
 	if !everyAttack() && (turn+language)%kinds != kind {
@@ -83,7 +81,7 @@ func inTurn(t *testing.T, kind, language int) {
 	}
 }
 
-// rotated returns the attacks from the one whose turn it is, or as they are where every attack is tried.
+// rotated returns the attacks starting from the one whose turn it is, or unchanged if every attack is run.
 func rotated[T any](list []T) []T {
 	if everyAttack() {
 		return list
@@ -92,7 +90,7 @@ func rotated[T any](list []T) []T {
 	return slices.Concat(list[from:], list[:from])
 }
 
-// sample returns the first n attacks of a kind, or all of them where every attack is tried.
+// sample returns the first n attacks of a kind, or all if every attack is run.
 func sample[T any](list []T, n int) []T {
 	if everyAttack() {
 		return list
@@ -100,7 +98,7 @@ func sample[T any](list []T, n int) []T {
 	return list[:min(n, len(list))]
 }
 
-// sampleOf returns as many of a map of attacks, by their names, or all of them.
+// sampleOf returns n attacks of a map, or all if every attack is run.
 func sampleOf(all map[string]string, n int) map[string]string {
 	some := map[string]string{}
 	for _, name := range sample(rotated(slices.Sorted(maps.Keys(all))), n) {
@@ -109,7 +107,7 @@ func sampleOf(all map[string]string, n int) map[string]string {
 	return some
 }
 
-// onlyInCI skips a test that takes many seconds where not every attack is tried.
+// onlyInCI skips a test that takes many seconds if not every attack is run.
 func onlyInCI(t *testing.T) {
 	t.Helper()
 	if !everyAttack() {
@@ -117,7 +115,7 @@ func onlyInCI(t *testing.T) {
 	}
 }
 
-// write makes a work tree of the files.
+// write creates a work tree with the files.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,7 +131,7 @@ func write(t testing.TB, files map[string]string) string {
 	return dir
 }
 
-// withDefaults returns a configuration with those of a policy where it says nothing. Reruns of -1 are none.
+// withDefaults returns a configuration with the defaults of a policy. Reruns of -1 means none.
 func withDefaults(config verify.Config) verify.Config {
 	config.Timeout, config.Reruns, config.Preflight = cmp.Or(config.Timeout, time.Minute), max(0, cmp.Or(config.Reruns, 1)), true
 	return config
@@ -172,8 +170,8 @@ func judge(t *testing.T, v *verify.Verifier, query *sdk.Query, text string) *sdk
 	return verdict
 }
 
-// long skips a test that judges many answers, one after the other. In short runs each
-// kind of command has one attack, and TestParallel judges several at once.
+// long skips a test that judges many answers in sequence. In short runs each kind of command has one attack, and
+// TestParallel judges several concurrently.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Altered tests compile whatever version of Go a module asks for, and with coverage.
+// Altered tests compile for any Go version that a module requires, and with coverage.
 func TestGoProgramsOfAllKinds(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
@@ -34,7 +34,7 @@ func TestGoProgramsOfAllKinds(t *testing.T) {
 	}
 }
 
-// Where answers may edit tests, those may move and be fewer.
+// If answers are allowed to edit tests, tests can move and become fewer.
 func TestEditedTestsMayMove(t *testing.T) {
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
@@ -51,7 +51,7 @@ func TestEditedTestsMayMove(t *testing.T) {
 	}
 }
 
-// Tests that an answer adds may need those that are there.
+// Tests that an answer adds may need existing ones.
 func TestAddedTestsNeedOthers(t *testing.T) {
 	long(t)
 	tree := write(t, map[string]string{

@@ -7,7 +7,7 @@
 //
 // A plugin serves PluginService and one service for each role that it has. The
 // version is part of the package name: a change that old peers cannot read
-// becomes package v2, served beside v1 for as long as both exist. Fields,
+// becomes package v2, which is served beside v1 as long as both exist. Fields,
 // methods and feature names may be added to v1; nothing in it is renamed or
 // removed.
 //
@@ -16,12 +16,12 @@
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
-//   CANCELLED            the caller lost interest
-//   UNAVAILABLE          the process is gone; restarted, idempotent calls retried once
+//   CANCELLED            the caller cancelled the call
+//   UNAVAILABLE          the process has ended; it is restarted, and idempotent calls are retried once
 //   UNIMPLEMENTED        the plugin does not have that role or feature
 //   INTERNAL             a panic or another defect of the plugin
-// A plugin that still answers may return any of them: it is an error of that call alone.
-// A message has at most 64 MiB in both directions.
+// If the plugin still answers, each of them is an error of that call only.
+// Messages are limited to 64 MiB in both directions.
 
 package pluginv1
 
@@ -42,7 +42,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PluginRole is what a plugin can do.
+// PluginRole is a role of a plugin.
 type PluginRole int32
 
 const (
@@ -109,7 +109,7 @@ const (
 	Outcome_OUTCOME_PASSED Outcome = 1
 	// The answer is wrong.
 	Outcome_OUTCOME_FAILED Outcome = 2
-	// No check could be run; says nothing about the answer.
+	// No check could be run: no evidence about the answer.
 	Outcome_OUTCOME_INCONCLUSIVE Outcome = 3
 )
 
@@ -209,7 +209,7 @@ func (Diagnostic_Severity) EnumDescriptor() ([]byte, []int) {
 	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{7, 0}
 }
 
-// GetInfoRequest says what the host can do.
+// GetInfoRequest describes the host.
 type GetInfoRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the host, for logs only.
@@ -267,17 +267,17 @@ func (x *GetInfoRequest) GetHostFeatures() []string {
 // GetInfoResponse describes the plugin.
 type GetInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the plugin: that of its binary.
+	// Name of the plugin, which is that of its binary.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Semantic version of the plugin.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	// What it is for, in Markdown.
+	// Its purpose, in Markdown.
 	Doc string `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`
 	// Roles, each with the schema of its config.
 	Roles []*RoleInfo `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
 	// Optional features of the plugin, by name: "model_calls".
 	Features []string `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
-	// Most calls at one time; 0 means no limit.
+	// Largest number of concurrent calls; 0 means no limit.
 	MaxConcurrency uint32 `protobuf:"varint,6,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -474,7 +474,7 @@ type ConfigField struct {
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// An absent value is an error.
 	Required bool `protobuf:"varint,3,opt,name=required,proto3" json:"required,omitempty"`
-	// Value taken when absent.
+	// Value used when absent.
 	Default *structpb.Value `protobuf:"bytes,4,opt,name=default,proto3" json:"default,omitempty"`
 	// Lower bound, inclusive; in seconds for a duration.
 	Min *float64 `protobuf:"fixed64,5,opt,name=min,proto3,oneof" json:"min,omitempty"`
@@ -484,11 +484,11 @@ type ConfigField struct {
 	Enum []*structpb.Value `protobuf:"bytes,7,rep,name=enum,proto3" json:"enum,omitempty"`
 	// Never shown in logs, traces and diagnostics.
 	Sensitive bool `protobuf:"varint,8,opt,name=sensitive,proto3" json:"sensitive,omitempty"`
-	// Not empty: a warning with this text.
+	// If not empty, using the field gives a warning with this text.
 	Deprecated string `protobuf:"bytes,9,opt,name=deprecated,proto3" json:"deprecated,omitempty"`
 	// Markdown.
 	Doc string `protobuf:"bytes,10,opt,name=doc,proto3" json:"doc,omitempty"`
-	// Fields of the object that the type ends in.
+	// Fields of the object, if type is object or a list or map of objects.
 	Fields        []*ConfigField `protobuf:"bytes,11,rep,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -601,7 +601,7 @@ func (x *ConfigField) GetFields() []*ConfigField {
 	return nil
 }
 
-// ConfigureRequest makes the process an instance.
+// ConfigureRequest configures the process as an instance.
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the instance: the label of its block in the policy.
@@ -610,7 +610,7 @@ type ConfigureRequest struct {
 	Role PluginRole `protobuf:"varint,2,opt,name=role,proto3,enum=stepfall.plugin.v1.PluginRole" json:"role,omitempty"`
 	// Config values.
 	Config *structpb.Struct `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	// Folder that the plugin may write to; removed after it has ended.
+	// Folder that the plugin can write to; the host removes it after the process has ended.
 	ScratchDir    string `protobuf:"bytes,4,opt,name=scratch_dir,json=scratchDir,proto3" json:"scratch_dir,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -674,10 +674,10 @@ func (x *ConfigureRequest) GetScratchDir() string {
 	return ""
 }
 
-// ConfigureResponse says what is wrong with the config.
+// ConfigureResponse has the problems of the config.
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// No errors among them: configured.
+	// The plugin is configured if none of them is an error.
 	Diagnostics   []*Diagnostic `protobuf:"bytes,1,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -720,16 +720,16 @@ func (x *ConfigureResponse) GetDiagnostics() []*Diagnostic {
 	return nil
 }
 
-// Diagnostic points into a config.
+// Diagnostic is a problem of a config and its location.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Severity.
 	Severity Diagnostic_Severity `protobuf:"varint,1,opt,name=severity,proto3,enum=stepfall.plugin.v1.Diagnostic_Severity" json:"severity,omitempty"`
-	// Place in the config, outermost first: names, and indexes in decimal.
+	// Path in the config, outermost first: names, and indexes in decimal.
 	Path []string `protobuf:"bytes,2,rep,name=path,proto3" json:"path,omitempty"`
-	// What is wrong, in one line.
+	// Description of the problem, in one line.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// What to do about it.
+	// Hint for fixing it.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -793,17 +793,17 @@ func (x *Diagnostic) GetDetail() string {
 	return ""
 }
 
-// ConnectRequest is the host's answer to a ConnectResponse.
+// ConnectRequest is the host's answer to a ConnectResponse, which is a request of the plugin.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the question.
+	// Id of the plugin's request.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The answer; absent when error is set.
+	// The answer; absent if error is set.
 	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
-	// Why there is no answer.
+	// Reason why there is no answer.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Set with error: what the policy allows for this call of the host is used up,
-	// in number or in money. Asking again during it is of no use.
+	// Set together with error: the number or cost of model calls that the policy
+	// allows during this host call is used up. Retrying within that call is useless.
 	LimitReached  bool `protobuf:"varint,4,opt,name=limit_reached,json=limitReached,proto3" json:"limit_reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -867,16 +867,16 @@ func (x *ConnectRequest) GetLimitReached() bool {
 	return false
 }
 
-// ConnectResponse is a question of the plugin.
+// ConnectResponse is a request of the plugin to the host.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id of the question, unique in the stream.
+	// Id of the request, unique in the stream.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Id of the host's call during which the plugin asks.
+	// Id of the host call during which the plugin sends the request.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Call this model.
+	// The model call.
 	ModelCall *ModelCall `protobuf:"bytes,3,opt,name=model_call,json=modelCall,proto3" json:"model_call,omitempty"`
-	// The question with this id is no longer of interest.
+	// Cancels the request with this id.
 	Cancel        bool `protobuf:"varint,4,opt,name=cancel,proto3" json:"cancel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -940,12 +940,12 @@ func (x *ConnectResponse) GetCancel() bool {
 	return false
 }
 
-// ModelCall asks the host to call a model. The host keeps the keys and counts the cost.
+// ModelCall asks the host to call a model. The host holds the API keys and accounts for the cost.
 type ModelCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the model in the policy.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// What to ask.
+	// The query for the model.
 	Query         *Query `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -995,14 +995,14 @@ func (x *ModelCall) GetQuery() *Query {
 	return nil
 }
 
-// EstimateQualityRequest asks about several models' answers to one query.
+// EstimateQualityRequest asks for the quality of several models' answers to one query.
 type EstimateQualityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The query.
 	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	// Models to estimate; some may have run.
+	// Models to estimate; some may have run already.
 	Models []string `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
-	// What has run, in order; empty means that nothing has.
+	// Attempts so far, in order.
 	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
 	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -1114,14 +1114,14 @@ func (x *EstimateQualityResponse) GetEstimates() []*Estimate {
 	return nil
 }
 
-// EstimateCostRequest asks what running several models on one query would cost.
+// EstimateCostRequest asks for the cost of running several models on one query.
 type EstimateCostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The query.
 	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
 	// Models to estimate.
 	Models []*Model `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
-	// What has run, in order.
+	// Attempts so far, in order.
 	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
 	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -1236,7 +1236,7 @@ func (x *EstimateCostResponse) GetEstimates() []*Estimate {
 // Estimate of one model: a quality in [0, 1] or a cost in US dollars.
 type Estimate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Expected value; absent when the plugin abstains.
+	// Expected value; absent if the plugin abstains.
 	Mean *float64 `protobuf:"fixed64,1,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
 	// Standard deviation.
 	StdDev        float64 `protobuf:"fixed64,2,opt,name=std_dev,json=stdDev,proto3" json:"std_dev,omitempty"`
@@ -1288,12 +1288,12 @@ func (x *Estimate) GetStdDev() float64 {
 	return 0
 }
 
-// VerifyRequest is one answer to check.
+// VerifyRequest is an answer to verify.
 type VerifyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The query.
 	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	// The answer to check.
+	// The answer to verify.
 	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Attempts before this answer, in order.
 	Earlier []*Attempt `protobuf:"bytes,3,rep,name=earlier,proto3" json:"earlier,omitempty"`
@@ -1445,17 +1445,17 @@ type isVerifyResponse_Event interface {
 }
 
 type VerifyResponse_Progress struct {
-	// How far it is.
+	// Progress.
 	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
 }
 
 type VerifyResponse_Log struct {
-	// Something for the log.
+	// A line for the log.
 	Log *LogLine `protobuf:"bytes,2,opt,name=log,proto3,oneof"`
 }
 
 type VerifyResponse_Verdict struct {
-	// The last event.
+	// The verdict, which is the last event.
 	Verdict *Verdict `protobuf:"bytes,3,opt,name=verdict,proto3,oneof"`
 }
 
@@ -1472,7 +1472,7 @@ type Progress struct {
 	Done uint32 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// Checks in all; 0 means unknown.
 	Total uint32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	// What runs now.
+	// The current check.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1529,10 +1529,10 @@ func (x *Progress) GetMessage() string {
 	return ""
 }
 
-// LogLine is a line of output of what is checked.
+// LogLine is a line of output of the checked program.
 type LogLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The line, without its end.
+	// The line, without a newline.
 	Text          string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1578,32 +1578,32 @@ func (x *LogLine) GetText() string {
 // Verdict of a verification.
 type Verdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was found.
+	// The outcome.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=stepfall.plugin.v1.Outcome" json:"outcome,omitempty"`
 	// Share of checks that passed, in [0, 1].
 	Score float64 `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
 	// Probability that the outcome is right; 0 means 1.
 	Confidence float64 `protobuf:"fixed64,3,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// Which checks failed and how, or why none could be run.
+	// Failed checks and their output, or the reason why none could be run.
 	Evidence string `protobuf:"bytes,4,opt,name=evidence,proto3" json:"evidence,omitempty"`
-	// Layers that held the checked program.
+	// Active isolation layers of the checked program.
 	Isolation []string `protobuf:"bytes,5,rep,name=isolation,proto3" json:"isolation,omitempty"`
-	// Layers that were wanted and not to be had, with the reason.
+	// Isolation layers that were unavailable, with the reason.
 	IsolationMissing map[string]string `protobuf:"bytes,6,rep,name=isolation_missing,json=isolationMissing,proto3" json:"isolation_missing,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the verification cost, without the calls that the host made for it.
+	// Cost of the verification, without the model calls that the host made for it.
 	CostUsd float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// Time taken.
 	Duration *durationpb.Duration `protobuf:"bytes,8,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Who says so; empty means the instance.
+	// Name of the verifier; empty means the instance.
 	Verifier string `protobuf:"bytes,9,opt,name=verifier,proto3" json:"verifier,omitempty"`
-	// How it was reached, for rates of errors by kind of judge: "tests in process",
-	// "exit code", "cases"; empty means unknown.
+	// Kind of judge, for error rates per kind: "tests in process", "exit code",
+	// "cases"; empty means unknown.
 	Way string `protobuf:"bytes,10,opt,name=way,proto3" json:"way,omitempty"`
-	// How many tests were run with altered expectations.
+	// Number of tests that ran with altered expectations.
 	Altered int32 `protobuf:"varint,11,opt,name=altered,proto3" json:"altered,omitempty"`
-	// How many of those failed then, as they must.
+	// Number of those that failed, as they must.
 	Noticed int32 `protobuf:"varint,12,opt,name=noticed,proto3" json:"noticed,omitempty"`
-	// Files whose edits were left out when the answer was judged.
+	// Files whose edits were dropped when the answer was judged.
 	LeftOut       []string `protobuf:"bytes,13,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1733,21 +1733,21 @@ func (x *Verdict) GetLeftOut() []string {
 // Query is the input of one agent step.
 type Query struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the query within its run.
+	// Id of the query within its run.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Where it comes from: a benchmark, a repository, a kind of task.
+	// Origin of the query: a benchmark, a repository, a kind of task.
 	Group string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
 	// The conversation.
 	Messages []*Message `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// Tools on offer.
+	// Tools that the model can call.
 	Tools []*Tool `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	// What the answer must look like.
+	// Required format of the answer.
 	Format *ResponseFormat `protobuf:"bytes,5,opt,name=format,proto3" json:"format,omitempty"`
 	// Limit on one answer, in tokens; 0 means none.
 	MaxOutputTokens int64 `protobuf:"varint,6,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
 	// Estimated length of the prompt, in tokens.
 	InputTokens int64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Run whose budget this is.
+	// Run to which the cost is charged.
 	Run string `protobuf:"bytes,8,opt,name=run,proto3" json:"run,omitempty"`
 	// Conversation.
 	Session string `protobuf:"bytes,9,opt,name=session,proto3" json:"session,omitempty"`
@@ -1757,7 +1757,7 @@ type Query struct {
 	Labels map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Numbers known before any model runs, by name.
 	Features map[string]float64 `protobuf:"bytes,12,rep,name=features,proto3" json:"features,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Source tree that the query is about; never to be written to.
+	// Work tree of the query. It must not be written to.
 	WorkDir string `protobuf:"bytes,13,opt,name=work_dir,json=workDir,proto3" json:"work_dir,omitempty"`
 	// Tests that decide.
 	Checks        *Checks `protobuf:"bytes,14,opt,name=checks,proto3" json:"checks,omitempty"`
@@ -1893,7 +1893,7 @@ func (x *Query) GetChecks() *Checks {
 	return nil
 }
 
-// ResponseFormat is what an answer must look like.
+// ResponseFormat is the required format of an answer.
 type ResponseFormat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One JSON value.
@@ -1951,9 +1951,9 @@ func (x *ResponseFormat) GetSchema() []byte {
 // Checks names the tests that decide.
 type Checks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Fail on the untouched tree, must pass with the answer.
+	// Tests that fail on the untouched tree and must pass with the answer.
 	FailToPass []string `protobuf:"bytes,1,rep,name=fail_to_pass,json=failToPass,proto3" json:"fail_to_pass,omitempty"`
-	// Pass on the untouched tree, must still pass with the answer.
+	// Tests that pass on the untouched tree and must still pass with the answer.
 	PassToPass    []string `protobuf:"bytes,2,rep,name=pass_to_pass,json=passToPass,proto3" json:"pass_to_pass,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2008,7 +2008,7 @@ type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who wrote it: system, user, assistant or tool.
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// What it says, in order.
+	// Its parts, in order.
 	Parts         []*Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2167,7 +2167,7 @@ type Part_Text struct {
 }
 
 type Part_ImageUrl struct {
-	// Address of an image.
+	// URL of an image.
 	ImageUrl string `protobuf:"bytes,2,opt,name=image_url,json=imageUrl,proto3,oneof"`
 }
 
@@ -2177,12 +2177,12 @@ type Part_Binary struct {
 }
 
 type Part_ToolCall struct {
-	// A model asks for a tool.
+	// A model's tool call.
 	ToolCall *ToolCall `protobuf:"bytes,4,opt,name=tool_call,json=toolCall,proto3,oneof"`
 }
 
 type Part_ToolResult struct {
-	// What a tool returned.
+	// The result of a tool call.
 	ToolResult *ToolResult `protobuf:"bytes,5,opt,name=tool_result,json=toolResult,proto3,oneof"`
 }
 
@@ -2254,11 +2254,11 @@ func (x *Binary) GetData() []byte {
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id, given by the model.
+	// Id, assigned by the model.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Tool.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What the model wrote; JSON when it behaved.
+	// Arguments as the model wrote them, usually JSON.
 	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2315,16 +2315,16 @@ func (x *ToolCall) GetArguments() string {
 	return ""
 }
 
-// ToolResult is what a tool returned.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the tool call.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Tool.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// What it returned.
+	// Returned content.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// The tool said that it failed.
+	// The tool reported a failure.
 	IsError       bool `protobuf:"varint,4,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2388,14 +2388,14 @@ func (x *ToolResult) GetIsError() bool {
 	return false
 }
 
-// Tool is a tool on offer.
+// Tool is a tool that the model can call.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What it does.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// JSON schema of the arguments; empty when unknown.
+	// JSON schema of the arguments; empty if unknown.
 	Parameters    []byte `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2459,11 +2459,11 @@ type Answer struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Text.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	// Reasoning, when the model shows it.
+	// Reasoning, if the model returns it.
 	Reasoning string `protobuf:"bytes,3,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
-	// Tools that the model asks for.
+	// Tool calls.
 	ToolCalls []*ToolCall `protobuf:"bytes,4,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Why the model stopped, in its provider's words.
+	// The provider's stop reason.
 	StopReason string `protobuf:"bytes,5,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// Log-probabilities of the generated tokens.
 	LogProbs []*TokenLogProb `protobuf:"bytes,6,rep,name=log_probs,json=logProbs,proto3" json:"log_probs,omitempty"`
@@ -2582,11 +2582,11 @@ func (x *Answer) GetSignals() map[string]float64 {
 // TokenLogProb is the natural-log probability of one token.
 type TokenLogProb struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Token; it may be a piece of a character.
+	// Token; it can be a part of a character.
 	Token []byte `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// Natural logarithm of its probability.
 	LogProb float64 `protobuf:"fixed64,2,opt,name=log_prob,json=logProb,proto3" json:"log_prob,omitempty"`
-	// Most probable tokens at this place.
+	// Most probable tokens at this position.
 	Top           []*TopLogProb `protobuf:"bytes,3,rep,name=top,proto3" json:"top,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2701,17 +2701,17 @@ func (x *TopLogProb) GetLogProb() float64 {
 // Usage counts tokens; the counts do not overlap.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input, without cached.
+	// Input, without cached input.
 	InputTokens int64 `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Input that came from a cache.
+	// Input read from a cache.
 	CachedInputTokens int64 `protobuf:"varint,2,opt,name=cached_input_tokens,json=cachedInputTokens,proto3" json:"cached_input_tokens,omitempty"`
-	// Input that was written to a cache.
+	// Input written to a cache.
 	CacheWriteTokens int64 `protobuf:"varint,3,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3" json:"cache_write_tokens,omitempty"`
 	// Output, without reasoning.
 	OutputTokens int64 `protobuf:"varint,4,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Reasoning.
 	ReasoningTokens int64 `protobuf:"varint,5,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
-	// Counted from the texts because the provider reported nothing.
+	// Estimated from the texts because the provider reported no usage.
 	Estimated     bool `protobuf:"varint,6,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2789,12 +2789,12 @@ func (x *Usage) GetEstimated() bool {
 	return false
 }
 
-// Attempt is one model's try.
+// Attempt is one model's attempt at a query.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its answer.
 	Answer *Answer `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
-	// The verdict on it, when there is one.
+	// The verdict on it, if there is one.
 	Verdict       *Verdict `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2844,7 +2844,7 @@ func (x *Attempt) GetVerdict() *Verdict {
 	return nil
 }
 
-// Model is a candidate.
+// Model is a candidate model.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in the policy.
@@ -2855,11 +2855,11 @@ type Model struct {
 	Served string `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	// Price.
 	Price *Price `protobuf:"bytes,4,opt,name=price,proto3" json:"price,omitempty"`
-	// Limit on prompt and answer together; 0 means unknown.
+	// Limit on prompt and answer together, in tokens; 0 means unknown.
 	ContextTokens int64 `protobuf:"varint,5,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
-	// Limit on one answer; 0 means unknown.
+	// Limit on one answer, in tokens; 0 means unknown.
 	MaxOutputTokens int64 `protobuf:"varint,6,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
-	// What it can do: tools, images, json_mode, json_schema, log_probs, reasoning.
+	// Capabilities: tools, images, json_mode, json_schema, log_probs, reasoning.
 	Capabilities  []string `protobuf:"bytes,7,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -7,7 +7,7 @@
 //
 // A plugin serves PluginService and one service for each role that it has. The
 // version is part of the package name: a change that old peers cannot read
-// becomes package v2, served beside v1 for as long as both exist. Fields,
+// becomes package v2, which is served beside v1 as long as both exist. Fields,
 // methods and feature names may be added to v1; nothing in it is renamed or
 // removed.
 //
@@ -16,12 +16,12 @@
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
-//   CANCELLED            the caller lost interest
-//   UNAVAILABLE          the process is gone; restarted, idempotent calls retried once
+//   CANCELLED            the caller cancelled the call
+//   UNAVAILABLE          the process has ended; it is restarted, and idempotent calls are retried once
 //   UNIMPLEMENTED        the plugin does not have that role or feature
 //   INTERNAL             a panic or another defect of the plugin
-// A plugin that still answers may return any of them: it is an error of that call alone.
-// A message has at most 64 MiB in both directions.
+// If the plugin still answers, each of them is an error of that call only.
+// Messages are limited to 64 MiB in both directions.
 
 package pluginv1
 
@@ -49,15 +49,16 @@ const (
 //
 // PluginService describes and configures one plugin process.
 type PluginServiceClient interface {
-	// GetInfo says what the plugin is. It answers at once, without Configure,
-	// network or model loading, and always the same.
+	// GetInfo returns the plugin's description. It answers immediately, without
+	// Configure, network access or loading a model, and always the same.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
-	// Configure is called once, before any call of a role. The process serves one
-	// instance: one role with one config.
+	// Configure must succeed once, before any call of a role. The process serves
+	// one instance: one role with one config.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
-	// Connect stays open for the life of the process when the plugin has the
-	// feature "model_calls". The plugin asks, the host answers. The plugin sends
-	// its initial metadata as soon as it is ready to ask.
+	// Connect stays open for the lifetime of the process if the plugin has the
+	// feature "model_calls". The plugin sends requests in response messages, and
+	// the host answers them in request messages. The plugin sends its initial
+	// metadata as soon as it is ready.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -108,15 +109,16 @@ type PluginService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, Conn
 //
 // PluginService describes and configures one plugin process.
 type PluginServiceServer interface {
-	// GetInfo says what the plugin is. It answers at once, without Configure,
-	// network or model loading, and always the same.
+	// GetInfo returns the plugin's description. It answers immediately, without
+	// Configure, network access or loading a model, and always the same.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
-	// Configure is called once, before any call of a role. The process serves one
-	// instance: one role with one config.
+	// Configure must succeed once, before any call of a role. The process serves
+	// one instance: one role with one config.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
-	// Connect stays open for the life of the process when the plugin has the
-	// feature "model_calls". The plugin asks, the host answers. The plugin sends
-	// its initial metadata as soon as it is ready to ask.
+	// Connect stays open for the lifetime of the process if the plugin has the
+	// feature "model_calls". The plugin sends requests in response messages, and
+	// the host answers them in request messages. The plugin sends its initial
+	// metadata as soon as it is ready.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedPluginServiceServer()
 }
@@ -236,10 +238,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// QualityEstimatorService says how good models' answers will be, or are.
+// QualityEstimatorService estimates the quality of models' answers, before or after they run.
 type QualityEstimatorServiceClient interface {
 	// EstimateQuality estimates several models; results are in their order.
-	// It must be idempotent: hosts repeat it after a crash.
+	// It must be idempotent: hosts retry it after a crash.
 	EstimateQuality(ctx context.Context, in *EstimateQualityRequest, opts ...grpc.CallOption) (*EstimateQualityResponse, error)
 }
 
@@ -265,10 +267,10 @@ func (c *qualityEstimatorServiceClient) EstimateQuality(ctx context.Context, in 
 // All implementations must embed UnimplementedQualityEstimatorServiceServer
 // for forward compatibility.
 //
-// QualityEstimatorService says how good models' answers will be, or are.
+// QualityEstimatorService estimates the quality of models' answers, before or after they run.
 type QualityEstimatorServiceServer interface {
 	// EstimateQuality estimates several models; results are in their order.
-	// It must be idempotent: hosts repeat it after a crash.
+	// It must be idempotent: hosts retry it after a crash.
 	EstimateQuality(context.Context, *EstimateQualityRequest) (*EstimateQualityResponse, error)
 	mustEmbedUnimplementedQualityEstimatorServiceServer()
 }
@@ -347,10 +349,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// CostEstimatorService says what running models would cost.
+// CostEstimatorService estimates the cost of running models.
 type CostEstimatorServiceClient interface {
 	// EstimateCost estimates several models; results are in their order.
-	// It must be idempotent: hosts repeat it after a crash.
+	// It must be idempotent: hosts retry it after a crash.
 	EstimateCost(ctx context.Context, in *EstimateCostRequest, opts ...grpc.CallOption) (*EstimateCostResponse, error)
 }
 
@@ -376,10 +378,10 @@ func (c *costEstimatorServiceClient) EstimateCost(ctx context.Context, in *Estim
 // All implementations must embed UnimplementedCostEstimatorServiceServer
 // for forward compatibility.
 //
-// CostEstimatorService says what running models would cost.
+// CostEstimatorService estimates the cost of running models.
 type CostEstimatorServiceServer interface {
 	// EstimateCost estimates several models; results are in their order.
-	// It must be idempotent: hosts repeat it after a crash.
+	// It must be idempotent: hosts retry it after a crash.
 	EstimateCost(context.Context, *EstimateCostRequest) (*EstimateCostResponse, error)
 	mustEmbedUnimplementedCostEstimatorServiceServer()
 }
@@ -457,10 +459,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// VerifierService checks answers.
+// VerifierService verifies answers.
 type VerifierServiceClient interface {
-	// Verify ends with exactly one event that holds a verdict. It is never
-	// repeated by the host.
+	// Verify ends with exactly one event that has a verdict. The host never
+	// retries it.
 	Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[VerifyResponse], error)
 }
 
@@ -495,10 +497,10 @@ type VerifierService_VerifyClient = grpc.ServerStreamingClient[VerifyResponse]
 // All implementations must embed UnimplementedVerifierServiceServer
 // for forward compatibility.
 //
-// VerifierService checks answers.
+// VerifierService verifies answers.
 type VerifierServiceServer interface {
-	// Verify ends with exactly one event that holds a verdict. It is never
-	// repeated by the host.
+	// Verify ends with exactly one event that has a verdict. The host never
+	// retries it.
 	Verify(*VerifyRequest, grpc.ServerStreamingServer[VerifyResponse]) error
 	mustEmbedUnimplementedVerifierServiceServer()
 }

@@ -196,7 +196,6 @@ func lastBelief(t *sdk.Trace, model string) (sdk.Belief, bool) {
 	return last, known
 }
 
-// conclude tests every tally.
 func (a *assessor) conclude() {
 	var found []Drift
 	unlikely := map[string]float64{}

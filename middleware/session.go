@@ -41,8 +41,8 @@ type sessionShard struct {
 
 type session struct {
 	place *list.Element // in ids
-	last modelKey
-	used time.Time
+	last  modelKey
+	used  time.Time
 	// disputes counts the disputed steps of a run; see [Sessions.AddFeatures].
 	disputes int
 	// cached has the prefix of the conversation that each model last read.

@@ -365,6 +365,14 @@ func TestOutageStaysAnOutage(t *testing.T) {
 	if failed, ok := errors.AsType[*llms.Error](err); !ok || failed.Code != llms.ErrCodeInvalidRequest {
 		t.Errorf("no model with tools: %v", err)
 	}
+	// Agents compact a conversation that is too long for all models, or for the one that they name.
+	other := small(says("fine"))
+	other.Model.ContextTokens, other.Model.Capabilities.Tools = 100, true
+	m = wrap(t, middleware.Config{Models: []middleware.Candidate{one, other}})
+	_, err = m.GenerateContent(t.Context(), human(strings.Repeat("a word ", 1000)), llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "a"}}}))
+	if failed, ok := errors.AsType[*llms.Error](err); !ok || failed.Code != llms.ErrCodeTokenLimit {
+		t.Errorf("a prompt that is too long: %v", err)
+	}
 }
 
 // An answer that ends at the caller's own limit is not a fault, and no other model is called.
@@ -496,6 +504,22 @@ func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 		}
 		if tr := rep.Steps()[0]; tr.Chosen+" "+tr.Strategy != want {
 			t.Errorf("group %q: %s by %s, want %s", group, tr.Chosen, tr.Strategy, want)
+		}
+	}
+}
+
+// A client's error counts as a lost connection if it has the word EOF, not only its letters.
+func TestALostConnectionMakesAModelUnavailable(t *testing.T) {
+	for text, want := range map[string]llms.ErrorCode{
+		"read: EOF": llms.ErrCodeProviderUnavailable, "unexpected EOF": llms.ErrCodeProviderUnavailable, "marshalling: typeof is unsupported": llms.ErrCodeUnknown,
+	} {
+		lost := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+			return nil, errors.New(text)
+		}}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(lost)}})
+		_, err := m.GenerateContent(t.Context(), human("q"))
+		if typed, ok := errors.AsType[*llms.Error](err); !ok || typed.Code != want {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

@@ -76,8 +76,38 @@ func TestWhatAConversationChangesInCosts(t *testing.T) {
 	}
 }
 
-// The number of remembered conversations is limited: idle ones are evicted first, and if none is idle, one for each
-// new conversation.
+// A prompt that the provider did not cache has no cached price: a provider that charges for writes reports them, and
+// the others would have read a second prompt of the conversation.
+func TestOnlyWhatIsCachedIsCheaper(t *testing.T) {
+	auto, marked := sdk.Price{Input: 10, CachedInput: 1}, sdk.Price{Input: 10, CachedInput: 1, CacheWrite: 12.5}
+	for what, c := range map[string]struct {
+		price  sdk.Price
+		wait   time.Duration // between the steps
+		usages []sdk.Usage
+		want   int // tokens
+	}{
+		"a first prompt":     {auto, 0, []sdk.Usage{{InputTokens: 900}}, 900},
+		"read":               {auto, 0, []sdk.Usage{{InputTokens: 900}, {InputTokens: 100, CachedInputTokens: 900}}, 1000},
+		"never read":         {auto, 0, []sdk.Usage{{InputTokens: 900}, {InputTokens: 1000}, {InputTokens: 1100}}, 0},
+		"read later":         {auto, 0, []sdk.Usage{{InputTokens: 900}, {InputTokens: 1000}, {InputTokens: 1100, CachedInputTokens: 10}}, 1110},
+		"read too late":      {auto, 5 * time.Minute, []sdk.Usage{{InputTokens: 900}, {InputTokens: 1000}}, 1000},
+		"nothing marked":     {marked, 0, []sdk.Usage{{InputTokens: 900}}, 0},
+		"a part marked":      {marked, 0, []sdk.Usage{{InputTokens: 100, CacheWriteTokens: 900}}, 900},
+		"a part of it again": {marked, 0, []sdk.Usage{{CacheWriteTokens: 900}, {InputTokens: 7, CachedInputTokens: 900, CacheWriteTokens: 50}}, 950},
+	} {
+		now := time.Unix(1e9, 0)
+		s := middleware.NewSessions(middleware.SessionConfig{}, []sdk.Model{{Name: "m0", Price: c.price}}, func() time.Time { return now })
+		for i := range c.usages {
+			now = now.Add(c.wait)
+			s.RecordUse("c", &step.Result{Attempts: []sdk.Attempt{{Answer: sdk.Answer{Model: "m0", Usage: c.usages[i]}}}})
+		}
+		if got, want := s.Offsets("c")[0], -9e-6*float64(c.want); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+}
+
+// The number of remembered conversations is limited: a new one replaces the one used least recently.
 func TestNoMoreConversationsThanMayBe(t *testing.T) {
 	models := []sdk.Model{{Name: "m0"}}
 	for limit, want := range map[int]int{64: 64, 0: 2000} {
@@ -111,6 +141,20 @@ func TestNoMoreConversationsThanMayBe(t *testing.T) {
 		// On average there are two per shard, each of which has room for four.
 		if got := remembered("new", 32); got < 20 {
 			t.Errorf("%d of 32 new conversations are remembered", got)
+		}
+	}
+}
+
+// A conversation that goes on is remembered, however many others begin.
+func TestAConversationInUseIsRemembered(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := middleware.NewSessions(middleware.SessionConfig{MaxSessions: 64}, []sdk.Model{{Name: "m0"}}, func() time.Time { return now })
+	for i := range 2000 {
+		now = now.Add(time.Second)
+		s.RecordUse("c", answered(0))
+		s.RecordUse(fmt.Sprint("new", i), answered(0))
+		if s.Offsets("c") == nil {
+			t.Fatalf("it is forgotten after %d new ones", i+1)
 		}
 	}
 }

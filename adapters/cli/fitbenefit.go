@@ -111,7 +111,7 @@ func (b *benefit) String() string {
 		return fmt.Sprintf("NOTHING CAN BE SAVED: always asking %s costs nothing", b.Model)
 	}
 	if b.models < 2 {
-		return fmt.Sprintf("THERE IS NO CHOICE: %s is the only model", b.Model)
+		return fmt.Sprintf("NOTHING TO CHOOSE: %s is the only model", b.Model)
 	}
 	fault := "SAVES LESS THAN THE POLICY WITHOUT IT"
 	switch {
@@ -124,5 +124,5 @@ func (b *benefit) String() string {
 	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-costTolerance)*math.Min(b.CostUSD, b.AlwaysUSD) {
 		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
 	}
-	return text + fmt.Sprintf(". More labelled runs may change that (these are %s with every model's answer), and so may a budget below that", count(b.queries, "query"))
+	return text + fmt.Sprintf(". Add labelled runs (these have %s with every model's answer), or set a budget below that", count(b.queries, "query"))
 }

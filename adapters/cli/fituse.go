@@ -161,9 +161,9 @@ func (r *policyRival) print(w *printer, profile string) {
 	case r.RecommendsThis:
 		w.f("%s: KEEP IT AS IT IS, %s is not expected to be better\n", what, profile)
 	case strings.HasPrefix(r.Labels, "verdicts on runs"):
-		w.f("%s\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels hardly show: a run's verdict applies to all its steps. A holdout of the policy in use shows it\n", what)
+		w.f("%s\nTHESE LABELS HARDLY SHOW WHICH OF THE TWO IS BETTER: a run's verdict applies to all its steps. Use a holdout of the policy in use\n", what)
 	case r.Labels != "":
-		w.f("%s\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not show: a policy that asks the reference model more often agrees with it more often. Verdicts on runs (stepfall trace --run RUN --verdict passed) and a holdout of the policy in use show it\n", what)
+		w.f("%s\nTHESE LABELS DO NOT SHOW WHICH OF THE TWO IS BETTER: a policy that asks the reference model more often agrees with it more often. Record verdicts on runs (stepfall trace --run RUN --verdict passed), or use a holdout of the policy in use\n", what)
 	default:
 		w.f("%s: %s is expected to be better, or to keep the requested quality or budget\n", what, profile)
 	}

@@ -60,7 +60,7 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	}
 	for i, name := range c.Require {
 		if !slices.Contains(jail.Names(), name) {
-			return nil, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))
+			return nil, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is not one of %s", name, strings.Join(jail.Names(), ", "))
 		}
 	}
 	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestBoundsKeepTheSearchSmall: how much of random states each of the search's bounds leaves, alone and
-// one after the other, is what it was when these numbers were kept: a bound that is looser decides the
-// same, later. Where less is left than before, keep the new numbers.
+// TestBoundsKeepTheSearchSmall checks how many items of random states each of the search's bounds leaves,
+// alone and in sequence, against recorded numbers: a looser bound leads to the same decisions, but later.
+// If fewer are left than before, record the new numbers.
 func TestBoundsKeepTheSearchSmall(t *testing.T) {
 	type counts struct{ singles, pivot, thresholds, dominators, items, open, tried int }
 	for _, test := range []struct {
@@ -66,8 +66,8 @@ func TestBoundsKeepTheSearchSmall(t *testing.T) {
 	}
 }
 
-// TestCurveIsAsCloseAsItSays: logarithms, tails and what a look gains, beside the same
-// worked out by the standard library and by sums over a fine grid.
+// TestCurveIsAsCloseAsItSays compares logarithms, tails and gains of looks with the standard
+// library and with sums over a fine grid.
 func TestCurveIsAsCloseAsItSays(t *testing.T) {
 	c, rng := sharedCurve(), rand.New(rand.NewPCG(3, 9))
 	for range 2000 {
@@ -107,8 +107,8 @@ func TestCurveIsAsCloseAsItSays(t *testing.T) {
 	}
 }
 
-// gainOnGrid is lookGain by its definition: what is expected to be had in the end, with
-// the estimate after the look and with that before.
+// gainOnGrid is lookGain by its definition: the difference of the expected final values with
+// the estimate after the look and before it.
 func gainOnGrid(after *law, beside float64, closed []box) float64 {
 	const n, low, high = 40_000, -3.0, 4.0
 	const step = (high - low) / n

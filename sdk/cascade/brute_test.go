@@ -225,7 +225,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 	}
 }
 
-// The inequality that the relaxation's bound adds up, at one node.
+// The inequality that the relaxation's bound sums over the nodes, at one node.
 func TestProductsLieAboveTheirLinearBound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 3000 {
@@ -256,8 +256,8 @@ func TestProductsLieAboveTheirLinearBound(t *testing.T) {
 	}
 }
 
-// Wide uncertainty and a small lambda: nothing can be ruled out at a glance, and
-// the plain search takes seconds.
+// With wide uncertainty and a small lambda nothing can be ruled out early, and the plain
+// search takes seconds.
 func TestHardStatesAreSolvedExactly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	most, open := 0, 0

@@ -12,9 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/decisions.txt anew")
 
-// What every strategy decides in random states, and how it values the best two of what it
-// chose among, is kept in testdata/decisions.txt. That it is right is what brute force is
-// for; here nothing of it changes unseen.
+// The decisions of every strategy in random states, and the values of its best two
+// alternatives, must match testdata/decisions.txt. Brute-force tests check that they are
+// right; this one that they do not change unnoticed.
 func TestDecisionsDoNotChangeUnseen(t *testing.T) {
 	const file = "testdata/decisions.txt"
 	rng := rand.New(rand.NewPCG(21, 23))

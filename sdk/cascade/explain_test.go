@@ -39,8 +39,8 @@ func TestExplanationsAgreeWithDecisions(t *testing.T) {
 	}
 }
 
-// What is shown of an alternative and of an option is what its definition comes to, each set is
-// shown once, and the best comes first.
+// The values of alternatives and options match their definitions, each set appears once, and the
+// best is first.
 func TestExplanationsAreRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	near := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-12 }
@@ -144,7 +144,7 @@ func sameModels(a, b []int) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// The threshold that is shown is the one that the last answer was held against.
+// The threshold in an explanation is the one that the last answer was compared with.
 func TestExplainShowsTheThresholdInForce(t *testing.T) {
 	st := newStrategy(t, NameThreshold, Params{Thresholds: []float64{0.3, 0.7}}).(Explainer)
 	s := State{Beliefs: make([]Belief, 4), Costs: make([]float64, 4)}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a law says at its own points, and just beside them.
+// The values of a law at its own points and just next to them.
 func TestLawsAtTheirPoints(t *testing.T) {
 	two, point, normal := law{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, law{mean: 0.4}, law{mean: 0.4, dev: 0.2}
 	tail := func(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
@@ -32,7 +32,7 @@ func TestLawsAtTheirPoints(t *testing.T) {
 	}
 }
 
-// E[(X - Y)^+] of every kind of two laws is what adding up over Y comes to.
+// E[(X - Y)^+] of every kind of two laws equals the sum over Y.
 func TestPairExcess(t *testing.T) {
 	c := sharedCurve()
 	all := []law{{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.3, isTwoPoint: true, lo: 0, hi: 1, p: 0.3}, {mean: 0.4}, {mean: 0.7}, {mean: 0.4, dev: 0.2}, {mean: 0.6, dev: 0.05}}
@@ -59,7 +59,7 @@ func TestPairExcess(t *testing.T) {
 	}
 }
 
-// A reservation value that is surely below another is so, and nothing else is said to be.
+// below reports true only for reservation values that are below, and for nearly all of them.
 func TestBelowIsSure(t *testing.T) {
 	c := sharedCurve()
 	for _, l := range []law{{mean: 0.5, isTwoPoint: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.4}, {mean: 0.4, dev: 0.2}, {mean: 0.4, dev: 1e-3}} {
@@ -77,8 +77,8 @@ func TestBelowIsSure(t *testing.T) {
 	}
 }
 
-// A model whose answer can be looked at is worth what is hoped of it after the look, if that is
-// worth its price: a number besides what is known, or a verdict.
+// A model with a look on offer has the law after the look if that is worth its price, be the look a
+// number or a verdict.
 func TestBoxesWithALook(t *testing.T) {
 	x, err := newIndex(Params{Lambdas: []float64{1}})
 	if err != nil {
@@ -120,7 +120,7 @@ func TestBoxesWithALook(t *testing.T) {
 	}
 }
 
-// ruled is the law of an estimate after a verdict, worked out from Bayes' rule.
+// ruled returns the law of an estimate after a verdict, from Bayes' rule.
 func (b *Belief) ruled(scale float64) law {
 	p, fp, fr := b.Mean, b.Judge.FalsePass, b.Judge.FalseReject
 	pass := p*(1-fr) + (1-p)*fp
@@ -131,7 +131,7 @@ func (b *Belief) ruled(scale float64) law {
 	return law{mean: p, lo: lo, hi: hi, p: pass, isTwoPoint: true}
 }
 
-// Logarithms and exponentials of the relaxation are as close as they say, over all they are given.
+// Logarithms and exponentials of the relaxation have the stated accuracy over their whole domain.
 func TestRoughNumbers(t *testing.T) {
 	c := sharedCurve()
 	for x := -705.0; x < 705; x += 0.37 {

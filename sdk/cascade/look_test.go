@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// played plays Weitzman's rule from a state many times and returns the mean of the answer
-// less what was paid for further models.
+// played simulates Weitzman's rule from a state many times and returns the mean quality of the
+// answer less the price of further models.
 func played(x *Index, s *State, lambda float64, first float64, draws [][]float64) float64 {
 	sum := 0.0
 	for _, draw := range draws {
@@ -28,7 +28,7 @@ func played(x *Index, s *State, lambda float64, first float64, draws [][]float64
 	return sum / float64(len(draws))
 }
 
-// What a look is said to gain is what playing on with its result and without it comes to.
+// The computed gain of a look matches a simulation with and without its result.
 func TestWhatALookGains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computing: it starts no goroutine")
@@ -82,7 +82,7 @@ func TestWhatALookGains(t *testing.T) {
 	}
 }
 
-// A model whose answer can be looked at is hoped more of, if the look is cheap.
+// A cheap look raises the reservation value of a model.
 func TestALookBeforeTheRun(t *testing.T) {
 	x, err := newIndex(Params{Lambdas: []float64{1}})
 	if err != nil {
@@ -102,8 +102,8 @@ func TestALookBeforeTheRun(t *testing.T) {
 	}
 }
 
-// A verdict is bought where one of its outcomes leads elsewhere, and not where both lead to
-// the same, however much it would move the estimate.
+// A verdict is bought if one of its outcomes changes the decision, and not if both lead to the
+// same one, however much it would change the estimate.
 func TestAVerdictThatDecidesNothingIsNotBought(t *testing.T) {
 	x, err := newIndex(Params{Lambdas: []float64{1}})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestAVerdictThatDecidesNothingIsNotBought(t *testing.T) {
 	}
 }
 
-// A verdict on the best answer also tells how hard the query is. What it gains is that of a dynamic
+// A verdict on the best answer is also evidence of how hard the query is. Its gain matches a dynamic
 // programme over two kinds of queries, given which both models fail independently.
 func TestAVerdictTellsOfTheModelThatMayFollow(t *testing.T) {
 	x, err := newIndex(Params{Lambdas: []float64{1}})

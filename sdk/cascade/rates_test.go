@@ -39,8 +39,8 @@ func TestVerdictsAreEvidence(t *testing.T) {
 	}
 }
 
-// Every strategy weighs a further model by what a verdict that errs can tell: where that
-// is little, none is asked that a perfect judge would be worth.
+// Every strategy values a further model by the information of a fallible verdict: if that is
+// little, it does not run one that would be worth its price with a perfect judge.
 func TestStrategiesWeighTheJudge(t *testing.T) {
 	for _, name := range []string{cascade.NameIndex, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameCascadeRouteGreedy} {
 		s, err := cascade.New(name, cascade.Params{Lambdas: []float64{1}, Gamma: 1})

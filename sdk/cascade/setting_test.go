@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// What a strategy says of itself makes the same strategy again, through JSON and with
-// the models at other places.
+// A strategy's description reproduces the strategy, through JSON and with the models in
+// another order.
 func TestSettingsMakeTheStrategyThatTheyDescribe(t *testing.T) {
 	p := cascade.Params{Lambdas: []float64{3, 5}, Gamma: 0.25, MaxDepth: 2, Scale: 0.5, Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last}
 	for _, name := range cascade.Names() {

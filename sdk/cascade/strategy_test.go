@@ -119,7 +119,7 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}
 }
 
-// What lies at the end of its range is valid, and one step beyond it is not.
+// Values at the ends of their ranges are valid, and values just beyond are not.
 func TestValidateAtTheLimits(t *testing.T) {
 	judge := Rates{0.5, 0.49}
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestDecideOnStatesThatDisagreePanics(t *testing.T) {
 	}
 }
 
-// checkDecision holds for every strategy and state.
+// checkDecision checks what must hold for every strategy and state.
 func checkDecision(t *testing.T, name string, st Strategy, s *State, maxDepth int) Decision {
 	t.Helper()
 	before := State{slices.Clone(s.Beliefs), slices.Clone(s.Costs), slices.Clone(s.Ran), slices.Clone(s.Infeasible), s.Coin}
@@ -416,7 +416,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	}
 }
 
-// rounds is how many rounds a test makes that would make so many: a tenth under -short.
+// rounds returns all, or a tenth of it under -short.
 func rounds(all int) int {
 	if testing.Short() {
 		return max(all/10, 1)

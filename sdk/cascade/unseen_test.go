@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where nothing looks at an answer every strategy is routing: one model runs, the one
-// that Route would run (threshold: the first whose mean reaches the threshold).
+// If nothing judges answers, every strategy only routes: it runs the one model that Route
+// would run (for threshold, the first whose mean reaches the threshold).
 func TestUnseenIsRouting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(14, 2))
 	for range rounds(2000) {
@@ -53,8 +53,8 @@ func TestThresholdSkipsWhatIsKnownToFail(t *testing.T) {
 	}
 }
 
-// Beside models that will be looked at, one that will not is a fallback: it never runs
-// on the way to them.
+// Among models whose answers will be judged, one whose answer will not is a fallback: it
+// never runs before them.
 func TestUnseenRunsLast(t *testing.T) {
 	s := &State{Beliefs: []Belief{{Mean: 0.3, Unseen: true}, {Mean: 0.5, Bernoulli: true}, {Mean: 0.6, Bernoulli: true}}, Costs: []float64{0.001, 0.01, 0.02}}
 	for _, name := range []string{NameCascade, NameCascadeRoute, NameIndex} {

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/beliefs.txt anew")
 
-// uneven returns outcomes of four models some of which are not known, with prompts of different
-// lengths, answers that are missing and troubles with tools.
+// uneven returns outcomes of four models, some of them unknown, with prompts of different lengths,
+// missing answers and troubles with tools.
 func uneven(n int) *outcome.Table {
 	t := crowd(4, n, 3)
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -36,7 +36,7 @@ func uneven(n int) *outcome.Table {
 	return t
 }
 
-// withClasses adds the probabilities that answers give to three classes.
+// withClasses adds the answers' probabilities of three classes.
 func withClasses(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(5, 7))
 	for _, row := range t.Quality {
@@ -54,7 +54,7 @@ func withClasses(t *outcome.Table) *outcome.Table {
 	return t
 }
 
-// verdicts returns those of a judge that misreads one query in so many.
+// verdicts returns the verdicts of a judge that misreads one query in every.
 func verdicts(quality [][]float64, every int) [][]float64 {
 	out := make([][]float64, len(quality))
 	for q, row := range quality {
@@ -68,9 +68,9 @@ func verdicts(quality [][]float64, every int) [][]float64 {
 	return out
 }
 
-// What every kind of estimator believes after a small fit, before any model has run,
-// after the first and after the first two, is kept in testdata/beliefs.txt. That these
-// numbers are right is what the golden tests are for; here none of them changes unseen.
+// The beliefs of every kind of estimator after a small fit, before any model has run and
+// after one and two have, must match testdata/beliefs.txt. The golden tests check that such
+// numbers are right; this one that they do not change unnoticed.
 func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 	const file = "testdata/beliefs.txt"
 	var got strings.Builder
@@ -182,8 +182,8 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 	}
 }
 
-// alike reports whether two lines differ by no more than a millionth in any
-// number: processors round sums of products differently.
+// alike reports whether the numbers of two lines differ by at most a millionth, since
+// processors round sums of products differently.
 func alike(a, b string) bool {
 	x, y := strings.Fields(a), strings.Fields(b)
 	if len(x) != len(y) {

@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// withPerplexity adds a signal that tells right answers from wrong ones.
+// withPerplexity adds a signal that distinguishes right answers from wrong ones.
 func withPerplexity(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(5, 5))
 	signal := make([][]float64, len(t.Queries))
@@ -24,8 +24,7 @@ func withPerplexity(t *outcome.Table) *outcome.Table {
 	return t
 }
 
-// partial returns outcomes whose qualities lie between 0 and 1 and go together, with
-// signals of them.
+// partial returns outcomes with correlated qualities between 0 and 1, and signals of them.
 func partial(n int) *outcome.Table {
 	rng := rand.New(rand.NewPCG(6, 6))
 	t := &outcome.Table{Models: []string{"a", "b", "c"}}

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// judged returns outcomes of two models with a free signal, and a judge's score that has
-// a price; both share noise, so that what the second says is partly what the first said.
+// judged returns outcomes of two models with a free signal and a judge's score that has a
+// price. Both share noise, so the second partly repeats the first.
 func judged(n int) *outcome.Table {
 	rng := rand.New(rand.NewPCG(8, 9))
 	t := &outcome.Table{Models: []string{"small", "large"}, Signals: map[string][][]float64{}}
@@ -39,8 +39,8 @@ func judged(n int) *outcome.Table {
 	return t
 }
 
-// A bought signal of two values is a verdict: after it there is believed what the judge's
-// rates say, and nothing else was expected of it.
+// A bought signal of two values is a verdict: it updates the estimate by the judge's rates,
+// as its look predicts.
 func TestAVerdictThatIsBought(t *testing.T) {
 	table := judged(1500)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -84,8 +84,8 @@ func TestAVerdictThatIsBought(t *testing.T) {
 	}
 }
 
-// What is believed with and without the score agrees with how often answers are right,
-// and the change that a look makes is as great as was said before.
+// Estimates with and without the score are calibrated, and the change that a look makes is
+// as large as predicted.
 func TestASignalThatIsBought(t *testing.T) {
 	e, err := estimate.Fit(judged(1500), estimate.Options{Quality: estimate.KindLatent})
 	if err != nil {
@@ -140,7 +140,7 @@ func between(from, to int) []int {
 	return list
 }
 
-// A table in which nothing has a price offers nothing, and other kinds do not read what has one.
+// A table without prices offers no looks, and other kinds of estimators do not use signals with a price.
 func TestWhatHasAPriceIsNotReadForNothing(t *testing.T) {
 	table := judged(300)
 	e, err := estimate.Fit(table, estimate.Options{Quality: estimate.KindLogistic})

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
 )
 
-// The maximum of two is exact, that of three off by little; the quadrature of package
-// cascade is the judge.
+// The maximum of two normals is exact, and that of three close, compared with the quadrature
+// of package cascade.
 func TestMaxOfNormals(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -36,7 +36,7 @@ func TestMaxOfNormals(t *testing.T) {
 	}
 }
 
-// independent has qualities that are drawn for each model apart, and signals of them.
+// independent returns outcomes with independent qualities of the models, and signals of them.
 func independent(queries int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	t := &outcome.Table{Models: []string{"a", "b", "c", "d", "e", "f"}}
@@ -56,7 +56,7 @@ func independent(queries int, seed uint64) *outcome.Table {
 	return t
 }
 
-// together is independent with one quality for all models: a second look at the same.
+// together is like independent, with one quality for all models.
 func together(queries int, seed uint64) *outcome.Table {
 	t := independent(queries, seed)
 	rng := rand.New(rand.NewPCG(seed, 8))
@@ -85,8 +85,8 @@ func fittedGain(t *testing.T, table *outcome.Table, seed uint64) *gainScale {
 	return g
 }
 
-// Models that err apart are worth what independence says; of models that are right
-// and wrong together a further one adds little.
+// With independent errors the scale is that of independence; with equal outcomes of all
+// models a further one adds little.
 func TestGainScaleTellsApartFromTogether(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds")

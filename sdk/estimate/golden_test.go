@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// The tests of this file hold each estimator against numbers that are worked out here
-// by other means: in closed form, by hand, or by adding up a density on a fine grid.
+// The tests of this file compare each estimator with values computed by other means: in
+// closed form, by hand, or by summing a density over a fine grid.
 
 // readParams returns an estimator with these parameters, as a profile has them.
 func readParams(t *testing.T, quality, cost string) *estimate.Estimator {
@@ -93,7 +93,7 @@ func normal2(x, y float64, c [2][2]float64) float64 {
 	return math.Exp(-(c[1][1]*x*x-2*c[0][1]*x*y+c[0][0]*y*y)/(2*det)) / (2 * math.Pi * math.Sqrt(det))
 }
 
-// A group's mean counts with four outcomes of the mean over all.
+// A group's mean is shrunk by four outcomes at the overall mean.
 func TestGoldenMean(t *testing.T) {
 	table := rows([]float64{1, 0}, []float64{1, 1}, []float64{0, math.NaN()}, []float64{0, 1}, []float64{0, 0})
 	table.Groups = []string{"x", "x", "x", "y", ""}
@@ -522,7 +522,7 @@ func TestGoldenLatentPosterior(t *testing.T) {
 	}
 }
 
-// A fitted latent difficulty foresees how often each model is right, and how often both.
+// A fitted latent model predicts how often each model is right, and how often both are.
 func TestGoldenLatentFit(t *testing.T) {
 	table := &outcome.Table{Models: []string{"a", "b"}, Verified: true}
 	for _, c := range []struct {
@@ -576,8 +576,8 @@ func logs(t *outcome.Table) [][]float64 {
 	return out
 }
 
-// Before any run each estimator expects the mean cost; the mean does so after a run as
-// well.
+// Before any run each estimator predicts the mean cost; KindCostMean also does so after a
+// run.
 func TestGoldenMeanCosts(t *testing.T) {
 	table := costTable()
 	want := []float64{12.0 / 6, 46.0 / 6}
@@ -632,7 +632,7 @@ func TestGoldenCostByLength(t *testing.T) {
 	}
 }
 
-// A cost that was seen moves the other through one shared factor, with parameters that are given.
+// An observed cost updates the prediction of the other through the shared factor, with given parameters.
 func TestGoldenCostByFactor(t *testing.T) {
 	e := readParams(t, anyQuality, `{"kind":"latent","params":{"groups":[],"mean":[[0.5,1.2]],"per_length":[0,0.4],"center":5,"load":[0.6,0.9],"noise":[0.1,0.2],"factor":[1.1,0.8]}}`)
 	for _, c := range []struct{ tokens, cost float64 }{{0, 1}, {0, 5}, {300, 1}, {300, 0.3}} {
@@ -662,7 +662,7 @@ func TestGoldenCostByFactor(t *testing.T) {
 	}
 }
 
-// A fitted factor foresees the variances and covariances of three models' log costs.
+// A fitted factor predicts the variances and covariances of three models' log costs.
 func TestGoldenFactorFit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	table := &outcome.Table{Models: []string{"a", "b", "c"}}
@@ -702,7 +702,7 @@ func TestGoldenFactorFit(t *testing.T) {
 	}
 }
 
-// What a replay in folds believes of a query comes of the other folds alone.
+// A replay in folds estimates a query from the other folds only.
 func TestGoldenFolds(t *testing.T) {
 	table := rows()
 	for q := range 24 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// oneGroupEach returns outcomes of as many groups as queries.
+// oneGroupEach returns outcomes of n queries, each in a group of its own.
 func oneGroupEach(n int) *outcome.Table {
 	rng := rand.New(rand.NewPCG(1, 2))
 	t := &outcome.Table{Models: []string{"a", "b", "c"}, Verified: true}
@@ -28,7 +28,7 @@ func oneGroupEach(n int) *outcome.Table {
 	return t
 }
 
-// A fit takes time in proportion to the groups, each of which may be one query.
+// The time of a fit must be linear in the number of groups, which can be single queries.
 func BenchmarkFitGroups(b *testing.B) {
 	for _, n := range []int{200, 800} {
 		table := oneGroupEach(n)

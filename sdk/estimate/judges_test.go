@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Verdict columns beside the truth teach how often the judge errs, and what is believed
-// after a verdict is as often true as it is believed.
+// The error rates of a judge are learned from verdicts with known truths, and estimates after
+// a verdict are calibrated.
 func TestErrorRatesAreLearned(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 2))
 	var text strings.Builder
@@ -75,10 +75,10 @@ func TestErrorRatesAreLearned(t *testing.T) {
 	}
 }
 
-// A judge that misreads queries, and then errs on all answers to them, is found out: each
-// answer that it rejects of those that are usually right makes it more probable, what it
-// says of further ones counts for less, and a judge whose errors are independent is taken
-// for nothing of the kind. Live estimates are those of the fit.
+// A judge that misreads queries, and then errs on all answers to them, is detected: each
+// rejection of a usually right answer makes a misread more probable, and its verdicts on
+// further answers count for less. A judge with independent errors is not affected. Live
+// estimates equal those of the replay.
 func TestMisreadQueriesAreRecognized(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		rng := rand.New(rand.NewPCG(7, 3))
@@ -148,9 +148,9 @@ func TestMisreadQueriesAreRecognized(t *testing.T) {
 	}
 }
 
-// What a verdict on a further answer tells of the best answer at hand as well is the ratio
-// of what both estimates come to after it. Live estimates are those of the fit, and a judge
-// that is always right leaves nothing to share.
+// Shared is the ratio of the changes that a verdict on a further answer makes to both
+// estimates. Live estimates equal those of the replay, and with a judge that is always right
+// nothing is shared.
 func TestAVerdictTellsOfTheAnswerAtHandToo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	table := &outcome.Table{Models: []string{"m0", "m1", "m2"}, Verdicts: map[string][][]float64{"gate": nil}}

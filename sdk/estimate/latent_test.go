@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// worded returns outcomes whose prompts tell by their words which queries are hard.
+// worded returns outcomes of prompts whose words show which queries are hard.
 func worded(n int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	filler := strings.Fields("the of a sum what number when then how many find total each value integer")
@@ -230,8 +230,8 @@ func TestEveryKindIsTheSameOnline(t *testing.T) {
 	}
 }
 
-// Lengths of answers and numbers seen of them are fitted from ten answers on, right and wrong ones each
-// where it matters.
+// Lengths and signals of answers are fitted from ten answers on, and signals from ten right and ten
+// wrong ones.
 func TestTheLeastThatIsFitted(t *testing.T) {
 	for _, c := range []struct {
 		queries, wrong    int

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// The factor of a family ties its answers without changing what is believed of the first.
+// The factor of a family correlates its answers without changing the estimate of the first.
 func TestChancesOfAFamilyHaveTheirMean(t *testing.T) {
 	last := 0.0
 	for _, shared := range []float64{0, 0.3, 0.6, 0.9} {
@@ -40,7 +40,7 @@ func TestChancesOfAFamilyHaveTheirMean(t *testing.T) {
 	}
 }
 
-// Beliefs are those that summing over all that could be right gives.
+// Beliefs equal those of a sum over all possible outcomes.
 func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
 	e := &latent{
 		Nodes: []float64{-2, -0.5, 1, 2}, Mean: []float64{0.2}, PerLength: make([]perLength, 1),
@@ -93,7 +93,7 @@ func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
 	}
 }
 
-// The order of a table's models is that in which its rows came.
+// Further samples can precede the first in a table, whose models are in the order of its rows.
 func TestFurtherAnswersMayComeFirst(t *testing.T) {
 	table, err := asked(100, 1).Select("b#2", "a#2", "c", "a", "b", "c#2")
 	if err != nil {
@@ -110,8 +110,8 @@ func TestFurtherAnswersMayComeFirst(t *testing.T) {
 	}
 }
 
-// asked returns outcomes of three models, each asked twice, which fail again at what
-// they failed at in half of the cases, and then with the same answer.
+// asked returns outcomes of three models with two samples each. In half of the cases a failure
+// is repeated, with the same answer.
 func asked(n int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	t := &outcome.Table{Models: []string{"a", "a#2", "b", "b#2", "c", "c#2"}}
@@ -166,8 +166,8 @@ func TestASecondTryIsWorthLessThanAnotherModel(t *testing.T) {
 	}
 }
 
-// Two answers of one model that are the same say less than those of two models, and
-// beliefs come true for both.
+// Two equal answers of one model are weaker evidence than those of two models, and estimates
+// are calibrated for both.
 func TestAgreementWithOneselfSaysLess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds")
@@ -258,7 +258,8 @@ func TestFurtherAnswersAreTheSameOnlineAndReadBack(t *testing.T) {
 	}
 }
 
-// The efforts of a model fail together more than models do, and are told apart.
+// The failures of a model's efforts are more correlated than those of different models, and efforts have
+// their own parameters.
 func TestEffortsAreAFamily(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fits to many outcomes, which takes a minute under the race detector")
@@ -294,7 +295,7 @@ func TestEffortsAreAFamily(t *testing.T) {
 	}
 }
 
-// Coefficients are read only with the link that they were fitted to.
+// Coefficients without the link function that they were fitted with are rejected.
 func TestARegressionWithoutItsLinkIsRefused(t *testing.T) {
 	for _, kind := range []string{KindLinear, KindLogistic} {
 		e, err := Fit(asked(60, 1), Options{Quality: kind})

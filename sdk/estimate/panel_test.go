@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Who comes after a judge that rejects an answer is not asked: in the order of the policy,
-// and not of the names.
+// Judges after one that rejects an answer are not asked, in the order of the policy rather
+// than of the names.
 func TestJudgesAreAskedInTheirOrder(t *testing.T) {
 	table := &outcome.Table{Models: []string{"m"}, Verdicts: map[string][][]float64{"cheap": {{1}}, "sure": {{0}}}}
 	rates := map[string]cascade.Rates{"cheap": {FalsePass: 0.3, FalseReject: 0.1}, "sure": {FalsePass: 0.1, FalseReject: 0.02}}

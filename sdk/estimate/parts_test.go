@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// isNear fails the test where a number is not the one that was worked out otherwise.
+// isNear fails the test if got differs from want by more than within.
 func isNear(t *testing.T, what string, got, want, within float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= within) {
@@ -18,8 +18,7 @@ func isNear(t *testing.T, what string, got, want, within float64) {
 	}
 }
 
-// A signal's densities are those of its two normals, and what it is expected to change is what
-// drawing it over and over comes to.
+// A signal's densities are those of its two normals, and its predicted change matches a simulation.
 func TestEmission(t *testing.T) {
 	m := emission{Right: 0.8, Wrong: 0.3, RightStdDev: 0.1, WrongStdDev: 0.2}
 	density := func(x, mean, dev float64) float64 { return math.Exp(-(x-mean)*(x-mean)/(2*dev*dev)) / dev }
@@ -165,7 +164,7 @@ func TestVerdictsAreCounted(t *testing.T) {
 	}
 }
 
-// Judges are asked in turn until one rejects; what they say and cost is taken together.
+// Judges are asked in turn until one rejects; their likelihoods and costs are combined.
 func TestPanelOfJudges(t *testing.T) {
 	nan := math.NaN()
 	table := &outcome.Table{
@@ -227,8 +226,8 @@ func TestPanelOfJudges(t *testing.T) {
 	isNear(t, "the usual price", priced.usd(0, 1), 0.6, 0)
 }
 
-// Wrong answers fall into clusters as guests at tables: each partition is as likely as the
-// product of what each guest does.
+// Wrong answers fall into clusters by a Chinese restaurant process: the probability of a
+// partition is the product over its answers.
 func TestPartitionOfWrongAnswers(t *testing.T) {
 	a := &agreement{Spread: 2, Differ: 0.03}
 	c := newClusters(6, 3)

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What a reading tells of some models does not depend on which it was asked about before,
-// to the last bit, and means are those of the beliefs.
+// The beliefs of a reading do not depend on earlier requests, to the last bit, and Means
+// equals the means of Believe.
 func TestAReadingStartsAnew(t *testing.T) {
 	verified := madeUp(60)
 	verified.Verified = true
@@ -50,8 +50,8 @@ func TestAReadingStartsAnew(t *testing.T) {
 	}
 }
 
-// A check that passes an answer without being certain leaves room: another is right with a probability
-// beside it. After one that it rejects there is a verdict to come.
+// After an uncertain pass, the beliefs about other models are no longer Bernoulli; after a rejection they
+// still are.
 func TestAPassThatIsNotCertain(t *testing.T) {
 	table := rows([]float64{1, 1}, []float64{0, 1}, []float64{0.9, 1}, []float64{0.5, 1}, []float64{0.4, 1})
 	table.Verified = true

@@ -23,8 +23,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// recordedCalls reads function calls of models, all where none is named, with the call in canonical form
-// as the answer: other people's data, beside which the test is skipped.
+// recordedCalls reads function calls of the named models, or of all, with the call in canonical form as
+// the answer. This is third-party data, and the test is skipped without it.
 func recordedCalls(t *testing.T, models ...string) *outcome.Table {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "bfcl_calls.csv.gz"))
@@ -101,9 +101,9 @@ var elevenCallers = []string{
 	"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09",
 }
 
-// Where calls can be compared, an index that was fitted to half of them beats the linear
-// mix of the models on the other half, and reaches the best model's quality at a fraction
-// of its price: fitted to the truth, and, less so, to nothing but what the reference did.
+// If calls can be compared, an index fitted to half of them beats the linear mix of the models
+// on the other half, and reaches the best model's quality at a fraction of its price: fitted
+// to the truth and, less so, to the reference's calls alone.
 func TestFittedToCallsThatCanBeCompared(t *testing.T) {
 	table := recordedCalls(t, elevenCallers...)
 	const halves = 5
@@ -155,10 +155,9 @@ func named(name string) func(r *eval.Row) bool {
 	return func(r *eval.Row) bool { return r.Name == name }
 }
 
-// Without any outcome, two cheap models of different makers whose calls agree are believed,
-// and the large one is asked where they differ. Over all triples that can be made of 51
-// models, whose pair nobody chose, it is hardly ever worse than the large model, unless that
-// is far better than both.
+// Without any outcomes, the agreement of two cheap models of different makers is accepted,
+// and the large one is called if they differ. Over all triples of 51 models this is hardly
+// ever worse than the large model, unless that is far better than both.
 func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 	const (
 		gap   = 0.08 // by how much the large model may be better than each cheap one
@@ -197,8 +196,8 @@ func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 	}
 }
 
-// pairOutcome returns the mean quality and cost of asking two models, and a third where
-// what is believed of the best of them stays below a threshold.
+// pairOutcome returns the mean quality and cost of calling two models, and a third if the
+// best estimate stays below a threshold.
 func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost float64) {
 	t.Helper()
 	names, priced := make([]string, len(models)), make([]sdk.Model, len(models))
@@ -222,8 +221,8 @@ func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost
 	return walked(table, beliefs, strategy)
 }
 
-// Nothing but what a reference model called on 100 or 200 steps chooses a pair before it
-// that costs well under half as much and is at least as often right, on steps not seen.
+// A pair chosen by the reference model's calls on only 100 or 200 steps costs well under half
+// as much and is right at least as often, on unseen steps.
 func TestPairOfShadowedCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a measurement")
@@ -279,8 +278,7 @@ func walked(t *outcome.Table, beliefs *estimate.Replay, s cascade.Strategy) (qua
 	return quality, cost
 }
 
-// Verdict columns beside the qualities are what strategies see, and qualities what they
-// are measured by.
+// Strategies see the columns of verdicts, and are measured by the qualities.
 func TestVerdictColumns(t *testing.T) {
 	table := &outcome.Table{Models: []string{"small", "large"}, Verdicts: map[string][][]float64{"gate": nil}}
 	for q := range 200 {

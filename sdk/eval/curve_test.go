@@ -107,7 +107,7 @@ func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 	}
 }
 
-// A point on the hull or below it can always be bettered by two points and a coin.
+// A random mixture of two hull points is at least as good as every point.
 func TestHullDominatesEveryPoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	f := newFrame([]float64{0, 1}, []float64{0, 1})

@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// made returns outcomes of n queries by k models: dearer models are better, and
-// what is hard for one is hard for all.
+// made returns outcomes of n queries by k models: more expensive models are better,
+// and queries that are hard for one are hard for all.
 func made(n, k int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	o := &outcome.Table{}
@@ -39,8 +39,8 @@ func made(n, k int, seed uint64) *outcome.Table {
 	return o
 }
 
-// blurred is a source that looks at the truth through noise, before and, with less
-// of it, after a model has run.
+// blurred is a source whose estimates are the truth plus noise, with less noise after
+// a model has run.
 type blurred struct {
 	o          *outcome.Table
 	ante, post [][]float64
@@ -84,8 +84,7 @@ func madeProblem(n, k int) *problem {
 	return &problem{Train: train, Test: test, Independent: s, Dependent: s}
 }
 
-// An independent replay: for one query and one strategy it walks the table by hand,
-// forgets nothing and remembers nothing.
+// walkByHand is an independent replay of one query and one strategy, without caching.
 func walkByHand(o *outcome.Table, source replay.Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
 	for {
 		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
@@ -142,8 +141,8 @@ func TestReplayAgreesWithAWalkByHand(t *testing.T) {
 	}
 }
 
-// What was not paid for cannot matter: with the truths of all models that did not
-// run replaced, every strategy runs the same models and returns the same answer.
+// Outcomes that were not paid for cannot matter: if those of all models that did not run
+// are replaced, every strategy runs the same models and returns the same answer.
 func TestNoStrategyPeeks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
@@ -176,7 +175,7 @@ func TestNoStrategyPeeks(t *testing.T) {
 	}
 }
 
-// scrambled returns values with all but the places in keep replaced.
+// scrambled returns values with all but those at the indexes in keep replaced.
 func scrambled(rng *rand.Rand, values []float64, keep []int) []float64 {
 	out := make([]float64, len(values))
 	for i := range out {
@@ -388,7 +387,7 @@ func TestLadders(t *testing.T) {
 	}
 }
 
-// The published code takes variances for deviations, and runs the first model of the set.
+// The published code uses variances as deviations, and runs the first model of the set.
 func TestPublished(t *testing.T) {
 	rule, err := publishedRule(context.Background(), nil, nil)
 	if err != nil {

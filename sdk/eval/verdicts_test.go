@@ -30,7 +30,7 @@ func judgedTable(n, models int, usd float64) *outcome.Table {
 	return t
 }
 
-// Rows that decide by verdicts pay for them, and those that decide before there is one do not.
+// Rows that use verdicts pay for them, and those that decide before any verdict do not.
 func TestRowsPayForVerdicts(t *testing.T) {
 	isRouter := map[string]bool{cascade.NameRoute: true, routeDependent: true, nameRouteKNN: true, nameRouteGBT: true,
 		nameLinearInterpolation: true, nameBestSingle: true, namePickedSingle: true, nameRandom: true, nameOracle: true}
@@ -61,7 +61,7 @@ func TestRowsPayForVerdicts(t *testing.T) {
 	}
 }
 
-// A ladder pays for the verdicts that send it on or stop it, and not for the last one.
+// A ladder pays for the verdicts that make it continue or stop, and not for the last one.
 func TestLadderPaysForUsedVerdicts(t *testing.T) {
 	const usd = 5e-4
 	for _, kind := range []string{estimate.KindMean, estimate.KindLatent} {
@@ -126,7 +126,7 @@ func TestJudgesAfterRejectionAreNotPaid(t *testing.T) {
 	}
 }
 
-// A check that is taken at its word is paid like a judge that errs.
+// A check whose verdicts are final is paid like a fallible judge.
 func TestCheckIsPaid(t *testing.T) {
 	run := func(usd float64) *Comparison {
 		table := judgedTable(120, 3, usd)

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// judgedTraces returns n steps in which m was asked, believed to pass with the
-// probability and cost that believe gives, and did as came says.
+// judgedTraces returns n steps that called m, with estimates of quality and cost from
+// believe and outcomes from came.
 func judgedTraces(n int, group string, believe func() (p, usd float64), came func(p, usd float64) (passed bool, paid float64)) []*sdk.Trace {
 	traces := make([]*sdk.Trace, n)
 	for i := range traces {
@@ -26,7 +27,7 @@ func judgedTraces(n int, group string, believe func() (p, usd float64), came fun
 			v.Outcome = sdk.Passed
 		}
 		traces[i] = &sdk.Trace{
-			ID: fmt.Sprint(group, i), Group: group,
+			ID: fmt.Sprint(group, i), Group: group, Profile: "profile.json",
 			Decisions: []sdk.Decision{{Run: "m", Models: []sdk.Belief{{Model: "m", Quality: sdk.Estimate{Mean: p}, CostUSD: usd}}}},
 			Calls:     []sdk.Call{{Model: "m", CostUSD: paid, Verdict: v}},
 		}
@@ -48,8 +49,8 @@ func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
 	return a
 }
 
-// Verdicts of a judge that errs are held against the chance that it passes what is believed: it passes more
-// than is right, and that is no drift. A model that became worse still is.
+// Verdicts of a fallible judge are compared with the expected probability of a pass: it passes more answers
+// than are right, and that is no drift. A model that became worse still is.
 func TestAssessKnowsThatJudgesErr(t *testing.T) {
 	rates := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}
 	for want, worse := range map[bool]float64{true: 0, false: 0.25} {
@@ -72,8 +73,8 @@ func TestAssessKnowsThatJudgesErr(t *testing.T) {
 	}
 }
 
-// Of two profiles the one is better that knows the truth, where a judge errs, and not the one that
-// believes what its verdicts say.
+// With a fallible judge, a profile that estimates the truth is better than one that takes its verdicts
+// for the truth.
 func TestCompareKnowsThatJudgesErr(t *testing.T) {
 	rates := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}
 	table := small(3000, 3)
@@ -149,7 +150,7 @@ func TestAssessWithoutVerdicts(t *testing.T) {
 	}
 }
 
-// worlds returns outcomes of two models, the dear one of which costs so much.
+// worlds returns outcomes of two models; the expensive one costs dear.
 func worlds(n int, dear float64, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	t := &outcome.Table{Models: []string{"cheap", "dear"}, Verified: true}
@@ -166,7 +167,7 @@ func worlds(n int, dear float64, seed uint64) *outcome.Table {
 	return t
 }
 
-// A new profile is better where the world has changed, and not where it has not.
+// A new profile is better if the outcomes have changed, and not otherwise.
 func TestCompareTellsTheBetterProfile(t *testing.T) {
 	long(t)
 	fitted := func(table *outcome.Table) *Profile {
@@ -207,8 +208,8 @@ func TestCompareTellsTheBetterProfile(t *testing.T) {
 	}
 }
 
-// Estimates that are off on the steps of a strategy as they were in the fit are no drift:
-// dependence that the estimators do not know makes every belief after a failure too high.
+// Estimates that are off on a strategy's steps as much as in the fit are no drift: dependence
+// that the estimators ignore makes every estimate after a failure too high.
 func TestAssessTellsNothingWhereTheFitWasOffAsWell(t *testing.T) {
 	long(t)
 	alarms, seen := 0, 0
@@ -240,8 +241,8 @@ func TestAssessTellsNothingWhereTheFitWasOffAsWell(t *testing.T) {
 	}
 }
 
-// tracesOf are the traces of a profile in use; worse takes from the first model half of
-// what it does right.
+// tracesOf returns the traces of a profile in use. With worse, half of the first model's
+// right answers become wrong.
 func tracesOf(t *testing.T, p *Profile, table *outcome.Table, worse bool, rng *rand.Rand) []*sdk.Trace {
 	t.Helper()
 	s, err := p.NewStrategy(table.Models)
@@ -265,7 +266,7 @@ func tracesOf(t *testing.T, p *Profile, table *outcome.Table, worse bool, rng *r
 	beliefs, costs := make([]cascade.Belief, len(table.Models)), make([]float64, len(table.Models))
 	var traces []*sdk.Trace
 	for q, id := range table.Queries {
-		trace := &sdk.Trace{ID: id, Group: table.Group(q)}
+		trace := &sdk.Trace{ID: id, Group: table.Group(q), Profile: "profile.json"}
 		x := replay.Start(q)
 		for ran := []int(nil); ; {
 			x.Believe(ran, beliefs, costs)
@@ -289,8 +290,8 @@ func tracesOf(t *testing.T, p *Profile, table *outcome.Table, worse bool, rng *r
 	return traces
 }
 
-// A price cut shows in a dozen calls, and few calls tell hardly ever what is not: costs
-// have long tails, and so few of them may be alike by chance.
+// A price cut is detected from a dozen calls, and few calls hardly ever cause a false alarm,
+// although costs have long tails and a few can be alike by chance.
 func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	// After n outcomes in use and as many in the fit, of which the logarithms are off by
@@ -313,10 +314,12 @@ func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 			a, err := Assess(p, judgedTraces(n, "g", func() (float64, float64) { return 0.5, 1 }, func(float64, float64) (bool, float64) {
 				return rng.Float64() < 0.5, price * math.Exp(off())
 			}))
-			if err != nil {
+			switch {
+			case err == nil:
+				found += len(a.Drifts)
+			case n >= leastCosts || !errors.Is(err, ErrUnassessed):
 				t.Fatal(err)
 			}
-			found += len(a.Drifts)
 		}
 		return found
 	}
@@ -333,8 +336,8 @@ func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 	}
 }
 
-// A judge that has become dearer shows in a dozen verdicts, whether the strategy buys them or has them all, and
-// one whose prices vary as they did in the fit does not.
+// A judge that has become more expensive is detected from a dozen verdicts, whether the strategy buys verdicts or
+// gets them all. One whose prices vary as in the fit is not.
 func TestAssessTellsADearerJudge(t *testing.T) {
 	table := judged(300, 3)
 	rng := rand.New(rand.NewPCG(2, 8))
@@ -354,7 +357,7 @@ func TestAssessTellsADearerJudge(t *testing.T) {
 			var traces []*sdk.Trace
 			for q := range 12 {
 				traces = append(traces, &sdk.Trace{
-					ID:        table.Queries[q],
+					ID: table.Queries[q], Profile: "profile.json",
 					Decisions: []sdk.Decision{{Run: "mini", Models: []sdk.Belief{{Model: "mini"}}}},
 					Calls:     []sdk.Call{{Model: "mini", Verdict: &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, CostUSD: times * prices[q][1]}}},
 				})

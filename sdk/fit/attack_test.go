@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What is no profile is refused, whatever its size.
+// A file that is not a profile is rejected, whatever its size.
 func TestAttackProfile(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.json")
@@ -33,7 +33,7 @@ func TestAttackProfile(t *testing.T) {
 	}
 }
 
-// Models beyond those that a replay can tell apart are refused, and not taken for others.
+// More models than a replay can distinguish are rejected, not confused with each other.
 func TestAttackManyModels(t *testing.T) {
 	table := &outcome.Table{Models: make([]string, 129)}
 	for m := range table.Models {

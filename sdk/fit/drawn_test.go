@@ -13,10 +13,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// inUse returns what is met of n queries where a cheap model is asked first and the dear
-// one when it fails; of the rest, with probability share, the dear one by chance. Whoever
-// asks knows how hard a query is, and the table does not: the dear model is met on hard
-// queries only.
+// inUse returns the recorded outcomes of n queries on which a cheap model is called first,
+// and the expensive one if it fails or, with probability share, at random. The strategy
+// knows how hard a query is, but the table does not: apart from random calls, the expensive
+// model is recorded on hard queries only.
 func inUse(n int, share float64, seed uint64) (met *outcome.Table, dear float64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	met = &outcome.Table{Models: []string{"cheap", "dear"}, Verified: true}
@@ -43,8 +43,8 @@ func inUse(n int, share float64, seed uint64) (met *outcome.Table, dear float64)
 	return met, dear
 }
 
-// The mean quality of a model that was met where others failed is without bias, where
-// the mean of what was met, and what a likelihood alone makes of it, are not.
+// The estimated mean quality of a model recorded where others failed is unbiased, unlike
+// the mean of its recorded outcomes and a likelihood-based estimate.
 func TestDrawnOutcomesHaveNoBias(t *testing.T) {
 	const n, times = 400, 30
 	var off, plain moment
@@ -68,8 +68,8 @@ func TestDrawnOutcomesHaveNoBias(t *testing.T) {
 	}
 }
 
-// Nor has it a bias where chance asked more often on queries that the model does well: those that
-// are missing are then the others. And how many are drawn as right is no matter of luck.
+// It is also unbiased if the random calls favour queries that the model does well, and the
+// number of right answers drawn does not depend on luck.
 func TestDrawnOutcomesHaveNoBiasWherePropensitiesDiffer(t *testing.T) {
 	const n, times = 400, 30
 	var off moment
@@ -126,8 +126,8 @@ func TestFitToOutcomesMetInUse(t *testing.T) {
 	}
 }
 
-// What a threshold cascade met without chance is the queries on which it doubted: no fit
-// takes these for all, whether a check judges in use or not.
+// Without random calls, a threshold cascade records only the queries on which it was in
+// doubt: no fit takes these for a sample of all, with or without a check in use.
 func TestFitToTracesWithoutChance(t *testing.T) {
 	var traces []*sdk.Trace
 	met, _ := inUse(60, 1e-9, 5)
@@ -156,8 +156,8 @@ func TestFitToTracesWithoutChance(t *testing.T) {
 	}
 }
 
-// Where a strategy left too much out, the queries on which every model was asked whatever was
-// believed of it, as a collection does, are a fair sample: those are fitted to, and no others.
+// If a strategy left out too much, only the queries on which every model was called regardless
+// of its estimate, as in a collection, are an unbiased sample, and the fit uses only those.
 func TestFitToWhatWasAskedOfAll(t *testing.T) {
 	met, _ := inUse(60, 1e-9, 5)
 	all, _ := inUse(30, 1, 6) // chance leaves nothing out
@@ -179,9 +179,9 @@ func TestFitToWhatWasAskedOfAll(t *testing.T) {
 	}
 }
 
-// Steps in which a model was asked, and judged inconclusively, are not steps in which it
-// was not asked: the reason says so. A baseline that a shadow ran beside was asked as if
-// by chance, so that its steps complete those of a strategy that leaves it out.
+// The error distinguishes steps in which a model was called but not conclusively judged from
+// steps in which it was not called. A baseline with a shadow counts as called at random, so
+// its steps complete those of a strategy that leaves it out.
 func TestAskedByChanceAndNotJudged(t *testing.T) {
 	none, _ := inUse(300, 0.15, 3)
 	asked := 0

@@ -149,8 +149,8 @@ func TestAModelWithoutCostsIsNamed(t *testing.T) {
 	}
 }
 
-// A threshold cascade of two models that leaves a budget unspent is not told that a third gains
-// nothing: what is better costs more than the budget.
+// If a threshold cascade of two models leaves a budget unspent, the fit reports the cost of the next
+// better setting, which is above the budget.
 func TestABudgetBetweenTwoDepthsSaysWhatIsBetter(t *testing.T) {
 	table, rng := &outcome.Table{Models: []string{"a", "b", "c"}, Verified: true}, rand.New(rand.NewPCG(1, 1))
 	for q := range 200 {

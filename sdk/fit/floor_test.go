@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// enumerated is the tail of breakChance by counting all ways to deal n of all values.
+// enumerated computes the tail of breakChance by enumerating all ways to draw n of all values.
 func enumerated(values []float64, broken int, m int) float64 {
 	n, sum := len(values), 0
 	for _, v := range values {
@@ -62,8 +62,8 @@ func TestBreakChanceByCounting(t *testing.T) {
 	}
 }
 
-// Whatever the population: of the promises made, with those not made counted as kept,
-// no more than their share is broken.
+// For any population, the share of broken promises, with those not made counted as kept, is
+// at most 1 - confidence.
 func TestPromisesAreKeptOnRandomHalves(t *testing.T) {
 	long(t)
 	const level = 0.05

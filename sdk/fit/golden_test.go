@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/profiles.txt anew")
 
-// small is a table of two groups, one of them hard, and three models.
+// small returns a table of two groups, one of them hard, and three models.
 func small(n int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	t := &outcome.Table{Models: []string{"small", "middle", "large"}, Verified: true}
@@ -40,9 +40,9 @@ func small(n int, seed uint64) *outcome.Table {
 	return t
 }
 
-// What fits of a small table come to, by each strategy, and promise, is kept in
-// testdata/profiles.txt, with every eighth point of the curves and what is said of traces. That they are right is what the other tests are for; here nothing of
-// them changes unseen.
+// The results of fits to a small table, for each strategy and promise, must match
+// testdata/profiles.txt, which has every eighth point of the curves and the assessments of
+// traces. Other tests check that they are right; this one that they do not change unnoticed.
 func TestProfilesDoNotChangeUnseen(t *testing.T) {
 	const file = "testdata/profiles.txt"
 	table := small(120, 1)

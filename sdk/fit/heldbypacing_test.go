@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// A pacer with one operating point can repair nothing. New queries then differ from the recorded
-// ones by two standard errors, of these and of those, and not by one.
+// A pacer with a single operating point cannot correct anything. New queries then differ from the
+// recorded ones by the standard errors of both, not of one.
 func TestPacedCountsBothErrors(t *testing.T) {
 	const n = 400
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// What is promised of new queries comes true about as often as it says.
+// Promises about new queries hold about as often as stated.
 func TestPromiseIsWhatNewQueriesDo(t *testing.T) {
 	h := HeldOut{CostUSD: 1, CostStdError: 0.04}
 	const queries = 400
@@ -47,8 +47,8 @@ func TestPromiseIsWhatNewQueriesDo(t *testing.T) {
 	}
 }
 
-// Costs that hardly differ hold by themselves, such that differ much only by pacing,
-// and few such not at all.
+// A budget holds by itself if costs hardly vary, only with pacing if they vary widely, and
+// cannot be promised for few queries whose costs vary widely.
 func TestPromiseOfAFit(t *testing.T) {
 	long(t)
 	for _, c := range []struct {

@@ -154,7 +154,7 @@ func TestMeasureSecondLooks(t *testing.T) {
 	}
 }
 
-// priced adds what a verdict costs to what the answers cost.
+// priced adds the cost of a verdict to the cost of each answer.
 func priced(t *outcome.Table, usd float64) *outcome.Table {
 	own := *t
 	own.CostUSD = nil
@@ -168,7 +168,7 @@ func priced(t *outcome.Table, usd float64) *outcome.Table {
 	return &own
 }
 
-// withPrice adds what a verdict costs in a column of its own.
+// withPrice adds the cost of a verdict as a column of its own.
 func withPrice(t *outcome.Table, usd float64) *outcome.Table {
 	own := *forSale(t, usd)
 	own.Verdicts = t.Verdicts
@@ -176,7 +176,7 @@ func withPrice(t *outcome.Table, usd float64) *outcome.Table {
 	return &own
 }
 
-// forSale makes of the verdicts ones that can be bought.
+// forSale turns the verdicts into signals that can be bought.
 func forSale(t *outcome.Table, usd float64) *outcome.Table {
 	own := *t
 	prices := make([][]float64, len(t.Queries))
@@ -205,7 +205,7 @@ func judgedTable(t *testing.T, name, noise string, seed uint64) *outcome.Table {
 	return table
 }
 
-// drawVerdicts draws what a judge says that errs in a tenth of all cases.
+// drawVerdicts draws the verdicts of a judge that errs in a tenth of all cases.
 func drawVerdicts(table *outcome.Table, noise string, seed uint64) [][]float64 {
 	rng := rand.New(rand.NewPCG(seed, 0x6a7d))
 	verdicts := make([][]float64, len(table.Queries))
@@ -224,7 +224,7 @@ func drawVerdicts(table *outcome.Table, noise string, seed uint64) [][]float64 {
 	return verdicts
 }
 
-// drawVerdictsAt draws what a judge says that errs at given rates, independently.
+// drawVerdictsAt draws independent verdicts at the given error rates.
 func drawVerdictsAt(t *outcome.Table, r cascade.Rates, seed uint64) [][]float64 {
 	rng := rand.New(rand.NewPCG(seed, 0x77))
 	verdicts := make([][]float64, len(t.Queries))
@@ -344,8 +344,8 @@ func besideFirstpass(on *outcome.Table, points []Point) (share, over float64) {
 	return share, qualityAt(sortPoints(points), firstpass.CostUSD) - firstpass.Quality
 }
 
-// A judge that never errs leaves a last doubt, since how often it errs is learned: no budget is spent on
-// that, nor is it where none is given, and a pacer does not either.
+// Learned error rates are never 0, even for a perfect judge. No budget is spent on that last doubt, with or
+// without a stated budget, and neither does a pacer.
 func TestLastDoubtIsNotBought(t *testing.T) {
 	table := judged(300, 3)
 	table.Verdicts["judge"] = drawVerdictsAt(table, cascade.Rates{}, 3)

@@ -11,9 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// A fit to verdicts says how it stands beside ladders picked on other queries: a strategy
-// that pays for the dear model every time is not above them, and one that knows which answer
-// is right is.
+// A fit to verdicts is compared with ladders chosen on other queries: a strategy that always
+// pays for the expensive model is not better than them, and one that knows which answers are
+// right is.
 func TestAFitStandsBesideLadders(t *testing.T) {
 	table, n := &outcome.Table{Models: []string{"small", "large"}}, 400
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -58,8 +58,9 @@ func TestAFitStandsBesideLadders(t *testing.T) {
 	}
 }
 
-// Where nothing tells queries apart, a lambda parts folds: the dear model is asked where it did
-// well on the others, which is where it did badly. That is no worse than a ladder of the same cost.
+// If nothing distinguishes queries, a lambda separates folds: the expensive model is called in the
+// folds whose other folds it did well on, which are those it did badly on. The comparison must not
+// report that as worse than a ladder of the same cost.
 func TestFoldsThatALambdaPartsAreNotBehindALadder(t *testing.T) {
 	const n, folds, times = 250, 5, 40
 	var gain, parted moment

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// is fails the test where a number is not the one that was worked out by hand, to twelve
+// is fails the test if a number differs from the value computed by hand in the first twelve
 // digits.
 func is(t *testing.T, what string, got, want float64) {
 	t.Helper()
@@ -207,7 +207,7 @@ func TestWelch(t *testing.T) {
 	}
 }
 
-// Over a hundred queries the estimators' own deviations stand for half a point of quality.
+// Over a hundred queries, the default candidate has an advantage of half a point of quality.
 func TestOnlyWhatIsBetterByMoreThanChanceIsChosen(t *testing.T) {
 	table := &outcome.Table{Queries: make([]string, 100)}
 	own, other, third := &candidate{isDefault: true}, &candidate{}, &candidate{}

@@ -34,7 +34,7 @@ func newPacer(t *testing.T, budget, over float64) *Pacer {
 	return p
 }
 
-// stream sends n queries that cost factor times what the curve says, give or take.
+// stream sends n queries that cost about factor times the curve's costs.
 func stream(p *Pacer, n int, factor float64, rng *rand.Rand) (mean float64) {
 	for range n {
 		i := p.Next()
@@ -58,8 +58,8 @@ func TestPacerHoldsTheBudget(t *testing.T) {
 	}
 }
 
-// Where models cost twice what the curve says, the operating point of the budget stays:
-// answers do not become worse for a budget that no longer fits.
+// If models cost twice as much as in the curve, the pacer keeps the budget's operating point:
+// answers do not get worse for a budget that no longer fits.
 func TestPacerHoldsItsPointWhereCostsDrift(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	p := newPacer(t, 0.05, 50)
@@ -76,8 +76,8 @@ func TestPacerHoldsItsPointWhereCostsDrift(t *testing.T) {
 	}
 }
 
-// Queries of a group that the curve does not know may cost what they like: that is no drift of
-// the models, and the budget holds.
+// Unexpected costs of queries from an unknown group are no drift of the models, and the budget
+// holds.
 func TestPacerHoldsTheBudgetOfUnknownGroups(t *testing.T) {
 	grouped := slices.Clone(ladder)
 	for i := range grouped {
@@ -193,7 +193,7 @@ func paced(t *testing.T, table *outcome.Table, seed uint64, over float64) (off [
 	return off
 }
 
-// held is the share of the budgets that were kept to within the tolerance.
+// held returns the share of budgets kept within the tolerance.
 func held(off []float64) float64 {
 	n := 0.0
 	for _, x := range off {

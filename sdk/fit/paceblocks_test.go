@@ -44,8 +44,8 @@ func blocks(t *outcome.Table, length int) (rows []int) {
 	return rows
 }
 
-// Queries that come in blocks of one group are paid for as in any other order: budgets
-// hold, and hardly any quality is lost against one lambda for all.
+// If queries arrive in blocks of one group, budgets hold as in any other order, and hardly
+// any quality is lost compared with a single lambda.
 func TestPacingInBlocks(t *testing.T) {
 	long(t)
 	const seed = 5
@@ -100,8 +100,8 @@ func TestPacingInBlocks(t *testing.T) {
 	}
 }
 
-// A mixture of groups that stays another one than the fitted one does not break the
-// budget for good.
+// A mixture of groups that permanently differs from the fitted one does not break the
+// budget permanently.
 func TestPacingMakesUpForAnotherMixture(t *testing.T) {
 	points := append([]Point(nil), ladder...)
 	for i := range points {
@@ -124,7 +124,7 @@ func TestPacingMakesUpForAnotherMixture(t *testing.T) {
 	}
 }
 
-// Costs of groups are means drawn towards the mean of all, and keep it.
+// Costs of groups are means shrunk towards the overall mean, and preserve it.
 func TestCostsByGroup(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	table := &outcome.Table{}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A budget between two operating points is met by the dearer one in the share by which
-// it lies above the cheaper: what was over- and underspent moves it as the formula says.
+// A budget between two operating points is met by mixing them in proportion; over- and
+// underspending shift the target as the formula says.
 func TestThePacersCoin(t *testing.T) {
 	for what, c := range map[string]struct {
 		budget float64
@@ -55,5 +55,5 @@ func repeat(n int, usd float64) (list []float64) {
 	return list
 }
 
-// shareOf is how often 0.08 USD must be spent, and 0.04 else, for that mean.
+// shareOf returns how often 0.08 USD must be spent instead of 0.04 for that mean.
 func shareOf(mean float64) float64 { return (mean - 0.04) / 0.04 }

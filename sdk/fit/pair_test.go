@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// likeLarge are steps of which only the answers are known: each model says what the large one
-// does on a share of them, and else something of its own, or what its maker's other model does.
+// likeLarge returns steps with answers only: each model gives the large one's answer on its share of
+// them, and otherwise an answer of its own or that of its maker's other model.
 func likeLarge(steps int, models []string, costs, shares []float64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(3, 5))
 	t := &outcome.Table{Models: models, Labels: "agreement with large", Reference: "large"}
@@ -38,8 +38,8 @@ func likeLarge(steps int, models []string, costs, shares []float64) *outcome.Tab
 	return t
 }
 
-// Of the pairs whose cascade does what the large model does, the cheapest is taken; two that
-// err together are none, however cheap.
+// Pair takes the cheapest pair whose cascade gives the large model's answers; two models with
+// correlated errors do not qualify, however cheap.
 func TestPair(t *testing.T) {
 	models := []string{"twin-1", "twin-2", "a", "b", "large"}
 	table := likeLarge(200, models, []float64{0.1, 0.1, 0.2, 0.3, 10}, []float64{0.7, 0.7, 0.9, 0.9, 1})

@@ -57,7 +57,7 @@ func TestWhatCanBePromised(t *testing.T) {
 	}
 }
 
-// What is missing of a floor is said in points, with what could be promised.
+// The error of a missed floor states the shortfall in points and what could be promised.
 func TestWhatIsMissingOfAFloor(t *testing.T) {
 	for _, c := range []struct {
 		e    FloorError
@@ -104,7 +104,8 @@ func TestWhatIsMissingOfAFloor(t *testing.T) {
 	}
 }
 
-// A new profile is better where it is so by more than chance, and nowhere worse by as much.
+// A new profile is better if it is better by more than chance in one respect, and not worse by as
+// much in the other.
 func TestRivalIsBetter(t *testing.T) {
 	for _, c := range []struct {
 		r    Rival
@@ -247,7 +248,7 @@ func TestPacerInNumbers(t *testing.T) {
 	}
 }
 
-// Each pacer passes on what it alone has counted, once, and takes over the sums of all.
+// Each pacer passes on its own counts once, and adopts the sums of all pacers.
 func TestPacersShareWhatTheyCounted(t *testing.T) {
 	p, err := NewPacer([]Point{{CostUSD: 1, Quality: 0.2}}, 2, 10, 1)
 	if err != nil {
@@ -278,7 +279,7 @@ func TestPacersShareWhatTheyCounted(t *testing.T) {
 	}
 }
 
-// What queries not seen cost at a value lies on the line between its neighbours.
+// The ratio of unseen to seen costs at a value is interpolated between its neighbours.
 func TestUnseenBetweenNeighbours(t *testing.T) {
 	c := &candidate{values: []float64{1, 2, 5}}
 	for _, unseen := range []float64{1.2, 7, 1.8} {
@@ -301,7 +302,7 @@ func TestUnseenBetweenNeighbours(t *testing.T) {
 	is(t, "of one row", r.pointOn(0.3, []int{1}).CostUSD, 6)
 }
 
-// What is said of an answer and what is known of it are kept apart.
+// The verdict on an answer and its known truth are kept separate.
 func TestJudgedAnswers(t *testing.T) {
 	nan := math.NaN()
 	table := qualitiesOf([]float64{0}, []float64{0.49}, []float64{0.5}, []float64{1}, []float64{nan}, []float64{0.3}, []float64{1}, []float64{0})
@@ -350,7 +351,8 @@ func TestOddsAreShiftedToAMean(t *testing.T) {
 	}
 }
 
-// The two before the reference come by cost, each once, and cost less than it.
+// The two models before the reference are in order of cost, each pair appears once, and both cost
+// less than the reference.
 func TestPairCascades(t *testing.T) {
 	params, strategies, err := pairCascades([]float64{3, 1, 2, 1, 3, 9}, 0)
 	if err != nil || len(params) != len(strategies) {
@@ -377,7 +379,7 @@ func TestPairCascades(t *testing.T) {
 	}
 }
 
-// Of ladders each answer is paid for until one is not rejected, with its verdict but for the last.
+// A ladder pays for each answer until one is not rejected, and for its verdict except for the last model's.
 func TestClimbLadder(t *testing.T) {
 	table := qualitiesOf([]float64{1, 0, 0}, []float64{0, 1, 0}, []float64{1, 1, 0})
 	table.CostUSD = [][]float64{{1, 2, 4}, {1, 2, 4}, {1, 2, 4}}
@@ -426,7 +428,7 @@ func TestArea(t *testing.T) {
 	}
 }
 
-// What is tried: models by cost, and those of them that are better than all cheaper ones.
+// The orders to try are all models by cost, and those that are better than all cheaper ones.
 func TestCandidates(t *testing.T) {
 	table := qualitiesOf([]float64{1, 0, 0}, []float64{1, 1, 0}, []float64{0, 0, 0})
 	table.CostUSD = [][]float64{{1, 3, 2}, {1, 3, 2}, {1, 3, 2}}
@@ -496,7 +498,7 @@ func TestReliability(t *testing.T) {
 	}
 }
 
-// Of qualities between 0 and 1 the tail is counted over all ways to deal them, where few leave it open.
+// For qualities between 0 and 1, the sampled tail agrees with an enumeration of all draws.
 func TestDealtTail(t *testing.T) {
 	all := []float64{0.1, 0.9, 0.3, 0.7, 0.5, 0.2, 0.8, 0.6, 0.4, 1, 0, 0.95}
 	for _, c := range []struct {
@@ -542,7 +544,7 @@ func TestDealtTail(t *testing.T) {
 	}
 }
 
-// What verdicts tell of the truth, with rates that are known, is Bayes' rule over the ease of a query.
+// With known rates, posteriors of verdicts follow Bayes' rule over the ease of a query.
 func TestPosteriorsOfVerdicts(t *testing.T) {
 	nan := math.NaN()
 	rates := cascade.Rates{FalsePass: 0.2, FalseReject: 0.1}

@@ -47,8 +47,8 @@ func stageOf(t *testing.T, table *outcome.Table) *stage {
 	return newStage(table, r)
 }
 
-// What is taken over from neighbouring values is what a replay gives, but for a
-// query in many thousand.
+// Results copied from neighbouring values equal those of a replay, except for very few
+// queries.
 func TestExtendGivesWhatAReplayGives(t *testing.T) {
 	queries := 150
 	if testing.Short() {
@@ -79,7 +79,7 @@ func TestExtendGivesWhatAReplayGives(t *testing.T) {
 	}
 }
 
-// differences counts the steps that a replay takes otherwise than the candidate has it.
+// differences counts the steps whose replay differs from the candidate's results.
 func differences(t *testing.T, s *stage, c *candidate) int {
 	t.Helper()
 	var strategies []cascade.Strategy
@@ -105,7 +105,7 @@ func differences(t *testing.T, s *stage, c *candidate) int {
 	return differ
 }
 
-// The number of cores decides nothing.
+// The number of cores does not affect the result.
 func TestFitIsTheSameOnOneCore(t *testing.T) {
 	table := drawn(120, 4, 2)
 	if testing.Short() {
@@ -155,7 +155,7 @@ func TestHalveFillsEveryGapOnce(t *testing.T) {
 	}
 }
 
-// A mean of costs that are the budget, but for the rounding of their sum, does not exceed it.
+// A mean cost that exceeds the budget only by rounding counts as within it.
 func TestABudgetIsNotMissedByRounding(t *testing.T) {
 	sum := 0.0
 	for range 30 {

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// stuck is an agent whose tasks are easy or hard as a whole. Nearly all wrong calls end in an error of
-// the tool, and are tried again; the others spoil the run.
+// stuck simulates an agent whose tasks are easy or hard as a whole. Nearly all wrong calls end in a tool
+// error and are tried again; the others make the run fail.
 type stuck struct {
 	rng *rand.Rand
 	// errors are those of the run so far.
@@ -36,7 +36,7 @@ func (s *stuck) errs() map[string]bool {
 	return map[string]bool{"small": chance(-3.2, 2), "large": chance(-6, 1)}
 }
 
-// run does a run, asking whom it is told to, and returns its cost and whether it was right.
+// run simulates a run that calls the models chosen by ask, and returns its cost and whether it was right.
 func (s *stuck) run(ask func(step map[string]bool) string) (usd float64, isRight bool) {
 	s.begin()
 	for done := 0; done < 5; s.turns++ {
@@ -133,8 +133,8 @@ func playStuck(t *testing.T, p *fit.Profile, runs int) (usd, right float64) {
 	return usd, right
 }
 
-// Errors of tools in a run are evidence that its next step is hard: a profile that is fitted to them
-// gives agents that are stuck the large model, and is better for its cost than one that is not.
+// Tool errors in a run are evidence that its next step is hard: a profile fitted to them gives stuck
+// agents the large model, and is better at its cost than one that ignores them.
 func TestStuckRunsAreHard(t *testing.T) {
 	table := recordStuck(t, 400)
 	alwaysUSD, always := playStuck(t, nil, 6000)

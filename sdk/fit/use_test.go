@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// alike returns outcomes of queries that nothing tells apart.
+// alike returns outcomes of queries that nothing distinguishes.
 func alike(n int, right, usd []float64, rng *rand.Rand) *outcome.Table {
 	t := &outcome.Table{}
 	for m := range right {
@@ -31,7 +31,7 @@ func alike(n int, right, usd []float64, rng *rand.Rand) *outcome.Table {
 	return t
 }
 
-// useOf returns what a profile costs and gives on other queries, by its coin and by a pacer.
+// useOf returns the cost and quality of a profile on other queries, with its gamma and with a pacer.
 func useOf(t *testing.T, p *Profile, test *outcome.Table, budget float64, rng *rand.Rand) (byCoin, paced Point) {
 	t.Helper()
 	pacer, err := NewPacer(p.Curve, budget, DefaultPace, 1)
@@ -72,8 +72,9 @@ func useOf(t *testing.T, p *Profile, test *outcome.Table, budget float64, rng *r
 	return byCoin, paced
 }
 
-// Where nothing tells queries apart, one estimator sees all of them alike and sends all to one model, where the folds' estimators
-// differ and split them. The fit knows, so that a coin and a pacer spend the budget, for the quality of a mixture.
+// If nothing distinguishes queries, the final estimator sends all of them to one model, while the folds'
+// estimators differ and split them. The fit accounts for that, so that gamma and a pacer spend the budget
+// at the quality of a mixture.
 func TestBudgetsHoldWhereNothingTellsQueriesApart(t *testing.T) {
 	draws := 4
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// judged returns queries of one hidden ease, what four models do with them, and what a judge
-// says of it that errs in a tenth of all cases.
+// judged returns outcomes of four models on queries with one hidden ease, and the verdicts of a
+// judge that errs in a tenth of all cases.
 func judged(n int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 0x7e))
 	t := &outcome.Table{Models: []string{"nano", "mini", "mid", "large"}, Verdicts: map[string][][]float64{}}
@@ -35,14 +35,14 @@ func judged(n int, seed uint64) *outcome.Table {
 	return t
 }
 
-// verdictsOf returns a table of which nothing is known but what its judge said.
+// verdictsOf returns the table with the judge's verdicts as its qualities.
 func verdictsOf(t *outcome.Table) *outcome.Table {
 	own := *t
 	own.Quality, own.Verdicts, own.Verified = t.Verdicts["judge"], nil, true
 	return &own
 }
 
-// playOn returns what a profile comes to on outcomes with the truth.
+// playOn returns the result of a profile on outcomes with the truth.
 func playOn(t *testing.T, p *Profile, test *outcome.Table) Point {
 	t.Helper()
 	replay, err := p.Estimator.On(test)
@@ -60,9 +60,9 @@ func playOn(t *testing.T, p *Profile, test *outcome.Table) Point {
 	return used[0].point(0)
 }
 
-// A fit to what a judge that errs said, and to nothing else, replays it as use does: as evidence,
-// at the rates that the policy states or at those that the verdicts tell. It meets its budget there,
-// says how good answers are rather than how many pass, and compares no estimate with itself.
+// A fit to a fallible judge's verdicts alone replays them like a router: as evidence, at the rates
+// that the policy states or that are learned from the verdicts. It meets its budget, reports the
+// quality of answers rather than the share that passes, and compares no estimate with itself.
 func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
 	table := judged(1200, 5)
 	train, test := table.Split(0.5, 1)
@@ -91,8 +91,8 @@ func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
 	}
 }
 
-// Rates are learned from verdicts on several models' answers to one query: answers are right together, and
-// errors are not. Truth that comes later, of some answers that a judge passed, tells more.
+// Rates are learned from verdicts on several models' answers to one query, since right answers are
+// correlated and errors are not. Truths of some passed answers that become known later improve them.
 func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
 	rates := []cascade.Rates{{FalsePass: 0.02, FalseReject: 0.02}, {FalsePass: 0.3, FalseReject: 0.15}}
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
@@ -124,8 +124,8 @@ func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
 	}
 }
 
-// A judge that errs by the answer says the same of the same tool call, whichever model made it: that two
-// verdicts agree then tells nothing of its errors. Different answers do tell, as do the ends of runs.
+// A judge errs alike on equal tool calls, whichever model made them, so agreement of their verdicts is no
+// evidence of its error rates. Different answers and the ends of runs are.
 func TestEqualAnswersAreJudgedOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0x7f))
 	verdicts := &outcome.Table{Models: []string{"small", "large"}, Verified: true}
@@ -162,8 +162,8 @@ func TestEqualAnswersAreJudgedOnce(t *testing.T) {
 	}
 }
 
-// What verdicts cost, all of them or those that are bought, is part of the budget, where it is recorded:
-// judge by judge, or in traces as a whole and of a part of the answers.
+// The cost of verdicts, of all or of those bought, is part of the budget if it is recorded: by judge, or
+// in traces in total and for some of the answers.
 func TestVerdictsArePaidFromTheBudget(t *testing.T) {
 	for _, inTraces := range []bool{false, true} {
 		table := judged(400, 6)
@@ -192,8 +192,8 @@ func TestVerdictsArePaidFromTheBudget(t *testing.T) {
 	}
 }
 
-// A judge that passes more than if all answers were right does not err at the usual rates: what
-// is learned of it allows that, and the cheapest model is asked first, whose answers pass as often.
+// A judge that passes more than the usual rates allow even if all answers were right gets other learned
+// rates, and the cheapest model is called first, since its answers pass as often.
 func TestAJudgeThatPassesNearlyEverything(t *testing.T) {
 	table := judged(400, 7)
 	for q, row := range table.Quality {
@@ -213,7 +213,7 @@ func TestAJudgeThatPassesNearlyEverything(t *testing.T) {
 	}
 }
 
-// Estimates are held against what came to be known later, and against nothing that follows from them.
+// Calibration compares estimates only with truths that became known later, not with values derived from them.
 func TestCalibrationIsByTheTruthAlone(t *testing.T) {
 	table := judged(300, 9)
 	verdicts := verdictsOf(table)
@@ -244,7 +244,7 @@ func TestCalibrationIsByTheTruthAlone(t *testing.T) {
 	}
 }
 
-// A judge whose verdicts say nothing is refused with what to do, as it would be in use.
+// A judge whose verdicts carry no information is rejected, with advice, as a router would.
 func TestJudgesThatSayNothing(t *testing.T) {
 	table := judged(300, 1)
 	table.Verdicts["judge"] = drawVerdictsAt(table, cascade.Rates{FalsePass: 0.9, FalseReject: 0.9}, 1)

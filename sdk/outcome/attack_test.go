@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// A few kilobytes that hold a line without an end do not fill the memory.
+// A few kilobytes of compressed data with an endless line must not fill the memory.
 func TestAttackOutcomesCompressed(t *testing.T) {
 	for name, head := range map[string]string{
 		"csv":  "query_id,model,quality,cost\nq1,",

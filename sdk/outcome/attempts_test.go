@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What an attempt of an agent came to and cost is the outcome, and not what one of its calls did.
+// The outcome is the result and cost of an agent's attempt, not of one of its calls.
 func TestAnAttemptIsTheOutcomeAndNotItsCalls(t *testing.T) {
 	failed, passed := &sdk.Verdict{Outcome: sdk.Failed, Verifier: "tests"}, &sdk.Verdict{Outcome: sdk.Passed, Verifier: "tests"}
 	traces := []*sdk.Trace{
@@ -32,7 +32,7 @@ func TestAnAttemptIsTheOutcomeAndNotItsCalls(t *testing.T) {
 	}
 }
 
-// The verdict on an attempt each call of which was routed is one on the run of these calls.
+// The verdict on an attempt whose calls were routed is one on the run of these calls.
 func TestTheVerdictOnARoutedAttemptIsOnItsRun(t *testing.T) {
 	step := func(id, model string) *sdk.Trace {
 		return &sdk.Trace{ID: id, Run: "task", Mode: "enforce", Chosen: model, Calls: []sdk.Call{{Model: model, CostUSD: 1, Key: id}}}

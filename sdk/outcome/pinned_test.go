@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Steps that had no choice of models, those of a holdout and of callers that name one, say nothing
-// of what a strategy left out: Options.Chosen leaves them out unless every model was asked.
+// Steps without a choice of models, such as those of a holdout or with a named model, are no evidence
+// of what a strategy left out: Options.Chosen drops them unless every model was called.
 func TestStepsWithoutAChoice(t *testing.T) {
 	step := func(query string, candidates int, holdout bool, models ...string) *sdk.Trace {
 		s := &sdk.Trace{ID: fmt.Sprint(query, models), QueryID: query, Mode: "enforce", Decisions: []sdk.Decision{{Models: make([]sdk.Belief, candidates)}}}

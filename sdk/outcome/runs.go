@@ -1,9 +1,11 @@
 package outcome
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -184,6 +186,40 @@ func (b *builder) suspects(r *run) []int {
 		return disputed
 	}
 	return all
+}
+
+// StepAnswer is a model's answer in a recorded step.
+type StepAnswer struct {
+	Step  *sdk.Trace
+	Model string
+}
+
+// RunQualities returns the qualities of the recorded answers whose runs have a verdict, as in the table of
+// [OfTraces]. Of a model's answers to one query only the first has one.
+func RunQualities(traces []*sdk.Trace) map[StepAnswer]float64 {
+	table, err := OfTraces(traces)
+	if err != nil || table.StepVerdicts == nil {
+		return nil // no verdict is on a run with a step
+	}
+	rows, qualities := map[string]int{}, map[StepAnswer]float64{}
+	for q, id := range table.Queries {
+		rows[id] = q
+	}
+	seen := map[place]bool{}
+	for _, t := range traces {
+		q, isKnown := rows[strings.TrimSpace(cmp.Or(t.QueryID, t.ID))]
+		if !isKnown || !sdk.HasChoice(t.Mode) {
+			continue
+		}
+		for i := range t.Calls {
+			p := place{q, table.Index(t.Calls[i].Model)}
+			if p.model >= 0 && !seen[p] && !math.IsNaN(table.StepVerdicts[q][p.model]) {
+				qualities[StepAnswer{t, t.Calls[i].Model}] = table.Quality[q][p.model]
+			}
+			seen[p] = true
+		}
+	}
+	return qualities
 }
 
 // cellAt returns the value at a place of a matrix with rows of different lengths, or unknown if it has none.

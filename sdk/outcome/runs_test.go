@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// runSteps are shadowed steps of runs, by query: what large returned and small would have,
-// and then the verdicts on the runs.
+// runSteps returns shadowed steps of runs, by query, with the returned answer of large and
+// the shadow's answer of small, followed by the verdicts on the runs.
 func runSteps(verdicts map[string]sdk.Verdict, steps ...[4]string) []*sdk.Trace {
 	var list []*sdk.Trace
 	for _, s := range steps {
@@ -26,8 +26,8 @@ func runSteps(verdicts map[string]sdk.Verdict, steps ...[4]string) []*sdk.Trace 
 	return list
 }
 
-// A run that passed vouches for what it returned; the blame of one that failed is shared by
-// its steps in dispute, where a verifier has rejected none.
+// A run that passed makes its returned answers right. The blame for one that failed is shared
+// by its disputed steps if a verifier has rejected none.
 func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 	steps := [][4]string{
 		{"good", "g1", "x", "x"}, {"good", "g2", "x", "y"},
@@ -97,8 +97,8 @@ func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 	}
 }
 
-// What a step's judge said stands beside how the run ended, on which it was wrong or right; a verdict on an
-// answer that no run returned stands. What verdicts cost is in the table, judged or not.
+// A step's verdict is kept in addition to the quality from its run, which shows whether it was right. A
+// verdict on an answer that no run returned counts. The cost of verdicts is in the table in any case.
 func TestVerdictsOfStepsStandBesideThoseOnRuns(t *testing.T) {
 	step := func(id, run string, small, large sdk.Outcome) *sdk.Trace {
 		return &sdk.Trace{ID: id, Run: run, Chosen: "large", Calls: []sdk.Call{

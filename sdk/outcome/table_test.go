@@ -113,7 +113,7 @@ func TestJSONLinesEqualCSV(t *testing.T) {
 	}
 }
 
-// What a collection says of its judge is one that errs, beside the truth.
+// In a collection with truths, the recorded verdicts are those of a fallible judge.
 func TestTruthBesideAVerdict(t *testing.T) {
 	table := read(t, `{"query_id":"q1","model":"a","quality":0.95,"truth":0,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95,"cost_usd":0.01}}
 {"query_id":"q1","model":"b","quality":0.95,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95}}
@@ -123,7 +123,7 @@ func TestTruthBesideAVerdict(t *testing.T) {
 	}
 }
 
-// A truth or a verdict that cannot be read is not left out: the judge's quality would be taken for the truth.
+// An unreadable truth or verdict is an error: otherwise the judge's quality would count as the truth.
 func TestTruthThatCannotBeRead(t *testing.T) {
 	for row, want := range map[string]string{
 		`"truth":"0","verdict":{"verifier":"tests","outcome":"passed"}`: `runs.jsonl:2: column "truth": a string where a number is wanted`,
@@ -133,9 +133,9 @@ func TestTruthThatCannotBeRead(t *testing.T) {
 		`"truth":0,"verdict":{"verifier":"tests","outcome":"PASSED"}`:    `runs.jsonl:2: column "verdict": outcome "PASSED": want "passed", "failed" or "inconclusive"`,
 		`"truth":0,"verdict":{"verifier":"tests"}`:                       `runs.jsonl:2: column "verdict": outcome "": want "passed", "failed" or "inconclusive"`,
 		`"truth":0,"verdict":{"verifier":"tests","outcome":[]}`:          `runs.jsonl:2: column "verdict": outcome ""`,
-		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth stands beside`,
-		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth stands beside`,
-		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth stands beside`,
+		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth next to`,
+		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth next to`,
+		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth next to`,
 		`"truth":0,"verdict":{"verifier":"tests","outcome":"passed"}`:    "",
 		`"truth":0,"verdict":{"verifier":"t","outcome":"inconclusive"}`:  "",
 		`"truth":null,"verdict":{"verifier":"tests","outcome":"passed"}`: "",
@@ -200,11 +200,11 @@ func TestGroupsOfOneAreSplitByChance(t *testing.T) {
 
 func TestWidenKeepsEveryColumn(t *testing.T) {
 	table := &outcome.Table{
-		Models: []string{"a"}, Queries: []string{"q"}, Quality: [][]float64{{1}}, Answers: [][]string{{"x"}},
+		Models: []string{"a"}, Queries: []string{"q"}, Quality: [][]float64{{1}}, Answers: [][]string{{"x"}}, EstimatedInputTokens: [][]float64{{3}},
 		Verdicts: map[string][][]float64{"judge": {{0}}}, Signals: map[string][][]float64{"score": {{2}}},
 	}
 	wide := table.Widen("a", "b")
-	if got, want := fmt.Sprint(wide.Models, wide.Quality, wide.Answers, wide.Verdicts, wide.Signals, wide.CostUSD), "[a b] [[1 NaN]] [[x ]] map[judge:[[0 NaN]]] map[score:[[2 NaN]]] []"; got != want {
+	if got, want := fmt.Sprint(wide.Models, wide.Quality, wide.Answers, wide.Verdicts, wide.Signals, wide.EstimatedInputTokens, wide.CostUSD), "[a b] [[1 NaN]] [[x ]] map[judge:[[0 NaN]]] map[score:[[2 NaN]]] [[3 NaN]] []"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if len(table.Models) != 1 || len(table.Quality[0]) != 1 {
@@ -249,8 +249,8 @@ func TestAColumnSaysWhichAnswerItIs(t *testing.T) {
 	}
 }
 
-// A judge's verdicts are 0 and 1: words are an error and no column to leave out, and so is a column
-// in which the judge says nothing of any answer.
+// A judge's verdicts are 0 and 1: text is an error rather than a column to skip, and so is a column
+// without any verdict.
 func TestVerdictsThatCannotBeRead(t *testing.T) {
 	const header = "query_id,model,quality,verdict_judge\n"
 	for rows, want := range map[string]string{
@@ -266,7 +266,7 @@ func TestVerdictsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Prices of a judge's own are not counted a second time as part of those of all verdicts.
+// A judge's own prices are not counted again in the total of all verdicts.
 func TestVerdictCostsCountOnce(t *testing.T) {
 	table := read(t, `query_id,model,quality,cost_usd,verdict_gate,gate_cost_usd,verdicts_cost_usd
 a,small,1,0.001,1,0.25,0.5
@@ -281,7 +281,7 @@ b,large,1,0.01,1,0.75,0.5
 	}
 }
 
-// Spaces around a name make no other one, as they do not around the names of columns.
+// Spaces around names are ignored, as around the names of columns.
 func TestSpacesAroundNames(t *testing.T) {
 	table := read(t, "query_id, group,model ,quality\nq, g,small,1\n q ,g , large ,0\n")
 	if len(table.Queries) != 1 || table.Index("large") < 0 || table.Group(0) != "g" {
@@ -289,7 +289,7 @@ func TestSpacesAroundNames(t *testing.T) {
 	}
 }
 
-// JSON lines are read as CSV is, and what is wrong with them is said in the words of JSON, with the line.
+// JSON lines are read like CSV, and their errors name the line and use the terms of JSON.
 func TestLinesOfJSON(t *testing.T) {
 	good := `{"query_id": "q", "group": "g", "model": "small", "quality": 1, "verdict_judge": 1}` + "\n"
 	for line, want := range map[string]string{

@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// shadowed are two steps that the large model did, with what a small and another model
-// did in their shadow; the small one's second call came to nothing.
+// shadowed returns two steps of the large model with shadow calls of a small and another
+// model; the small one's second call failed.
 func shadowed() []*sdk.Trace {
 	call := func(model, key string) sdk.Call { return sdk.Call{Model: model, Key: key, CostUSD: 0.001} }
 	lost := sdk.Call{Model: "small", Error: "gone"}
@@ -28,8 +28,8 @@ func shadowed() []*sdk.Trace {
 	}
 }
 
-// A fault that a free check finds measures no quality: the others are still compared with the
-// baseline, and nothing is known of any where there is none.
+// A rejection by a free check does not measure quality: the other answers are still compared with
+// the baseline, and without a baseline all qualities are unknown.
 func TestChecksDoNotMeasure(t *testing.T) {
 	traces := shadowed()
 	traces[2].Calls[1].Verdict = &sdk.Verdict{Verifier: "check:tool_calls", Outcome: sdk.Failed}
@@ -111,8 +111,8 @@ func TestShadowedStepsAreOneQueryEach(t *testing.T) {
 	}
 }
 
-// A baseline is asked whatever is believed of it, which is as good as by chance; those in
-// its shadow are not.
+// A baseline is called regardless of its estimate, which counts as random; models in its shadow
+// are not.
 func TestBaselinesWereNotChosen(t *testing.T) {
 	traces := shadowed()
 	for _, trace := range traces {
@@ -128,5 +128,29 @@ func TestBaselinesWereNotChosen(t *testing.T) {
 	small, large := table.Index("small"), table.Index("large")
 	if p := table.Propensity[0][large]; !(p < 1 && p > 0.999) || table.Propensity[0][small] != 1 || !math.IsNaN(table.Propensity[2][large]) {
 		t.Errorf("propensities %v", table.Propensity)
+	}
+}
+
+// A prompt's length is what the router took it for, also where it had no estimate; what was billed counts
+// only in tables without such a column.
+func TestPromptsAreAsLongAsTheRouterSays(t *testing.T) {
+	call := sdk.Call{Model: "small", Usage: sdk.Usage{InputTokens: 500}, Verdict: &sdk.Verdict{Outcome: sdk.Passed}}
+	table, err := outcome.OfTraces([]*sdk.Trace{
+		{ID: "1", InputTokens: 346, Calls: []sdk.Call{call}}, {ID: "2", Calls: []sdk.Call{call}}, {ID: "3", InputTokens: -1, Calls: []sdk.Call{call}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []int{table.PromptTokens(0), table.PromptTokens(1), table.PromptTokens(2)}
+	if diff := cmp.Diff([]int{346, 0, 0}, got); diff != "" {
+		t.Errorf("lengths (-want +got):\n%s", diff)
+	}
+	bare := *table
+	bare.EstimatedInputTokens = nil
+	if n := bare.PromptTokens(0); n != 500 {
+		t.Errorf("without estimates %d tokens, want those billed", n)
+	}
+	if bare.Hash() == table.Hash() {
+		t.Error("two fits of different lengths have one hash")
 	}
 }

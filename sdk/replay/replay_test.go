@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// reader believes 0.5 of what has not run, and its place of what has.
+// reader is a cursor with a mean of 0.5 for models that have not run, and the last mark of those seen.
 type reader struct{ asked int }
 
 func (r *reader) Believe(seen []int, beliefs []cascade.Belief, costs []float64) {
@@ -23,7 +23,7 @@ func (r *reader) Believe(seen []int, beliefs []cascade.Belief, costs []float64) 
 
 func (*reader) LookUSD(look int) float64 { return float64(look) }
 
-// list takes given decisions.
+// list is a strategy that returns the given decisions in turn.
 type list []cascade.Decision
 
 func (l *list) Decide(*cascade.State) cascade.Decision {

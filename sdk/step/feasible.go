@@ -27,6 +27,9 @@ func needsOf(q *sdk.Query) needs {
 	return n
 }
 
+// ReasonLongPrompt begins the reason for excluding a model whose context is too short for the prompt.
+const ReasonLongPrompt = "prompt of about "
+
 // Infeasible returns why m cannot be asked q, or "".
 func Infeasible(m *sdk.Model, q *sdk.Query) string { return needsOf(q).infeasible(m, q) }
 
@@ -42,7 +45,7 @@ func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 	case n.JSONSchema && !c.JSONSchema && !c.JSONMode:
 		return "has no JSON schemas"
 	case m.ContextTokens > 0 && fewestTokens(m, q) >= m.ContextTokens:
-		return fmt.Sprintf("prompt of about %d tokens, context of %d", q.InputTokens, m.ContextTokens)
+		return fmt.Sprintf(ReasonLongPrompt+"%d tokens, context of %d", q.InputTokens, m.ContextTokens)
 	}
 	return ""
 }

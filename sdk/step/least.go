@@ -27,7 +27,7 @@ const (
 	otherByte
 )
 
-// byteKinds has the kind of each byte, byteWeights what it adds to the pieces within a piece.
+// byteKinds has the kind of each byte, and byteWeights the pieces that it counts for within a piece.
 var byteKinds, byteWeights = func() (kinds [256]uint8, weights [256]float64) {
 	for i := range kinds {
 		kinds[i], weights[i] = otherByte, perSign

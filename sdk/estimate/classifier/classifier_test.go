@@ -117,7 +117,7 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// A few answers with a signal are refused with a reason, and not learned from.
+// Too few answers with a signal are rejected with a reason.
 func TestTooFewAnswers(t *testing.T) {
 	few := &outcome.Table{Models: []string{"a"}, Signals: map[string][][]float64{"sure": {}}}
 	for q := range 22 {

@@ -18,11 +18,13 @@ type benefit struct {
 	AlwaysUSD float64 `json:"always_usd"`
 	// WithoutUSD is the cost under the policy without the profile; 0 if unknown.
 	WithoutUSD float64 `json:"without_profile_usd,omitempty"`
-	// Runs is nil where queries are no steps of runs, or where the labels take one model's answers for right.
+	// Runs is nil where queries are no steps of runs, where no run has a verdict and no step the truth, and where the labels
+	// take one model's answers for right.
 	Runs *rightRuns `json:"runs,omitempty"`
 
 	profile, policy string
-	isPolicyWorse   bool // on outcomes with recorded truth
+	labels          string // see [outcome.Table]
+	isPolicyWorse   bool   // on outcomes with recorded truth
 	queries, models int
 }
 
@@ -38,7 +40,8 @@ type rightRuns struct {
 
 func rightRunsOf(p *fit.Profile, t *outcome.Table, always int, rival *policyRival) *rightRuns {
 	steps := p.Data.StepsPerRun
-	if steps == 0 || strings.HasSuffix(t.Labels, "agreement with "+t.Reference) && t.Reference != "" {
+	isUnknown := t.Labels != "" && (!strings.HasPrefix(t.Labels, "verdicts on runs") || strings.Contains(t.Labels, "agreement with"))
+	if steps == 0 || isUnknown {
 		return nil
 	}
 	_, quality := expectedOf(p)
@@ -59,6 +62,9 @@ func (r *rightRuns) print(w *printer, b *benefit) {
 	if r.Without != nil {
 		w.f(", %s %% with %s without a profile", percent(*r.Without), b.policy)
 	}
+	if b.labels != "" {
+		w.f(" (as far as these labels tell: %s)", b.labels)
+	}
 	w.f("\n")
 }
 
@@ -66,7 +72,7 @@ func (r *rightRuns) print(w *printer, b *benefit) {
 const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
-	b := benefit{profile: path, queries: p.Data.Complete, models: len(t.Models)}
+	b := benefit{profile: path, labels: t.Labels, queries: p.Data.Complete, models: len(t.Models)}
 	b.CostUSD, _ = expectedOf(p)
 	always := dearestOf(t)
 	if policy != nil {

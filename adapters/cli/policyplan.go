@@ -192,13 +192,16 @@ var errChanges = errors.New("the new policy changes something")
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
 	switch {
 	case f.outcomes != "":
-		table, err := f.open(f.outcomes)
+		table, err := f.open(f.outcomes, all[len(all)-1])
 		if err != nil {
 			return nil, "", err
 		}
 		return &forecast.Table{Outcomes: table, Seed: planSeed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
 		w, err := readTraces(ctx, s, f.traces)
+		if err == nil {
+			warnStepPrices(s.Err, w.Steps, pricesOf(all[len(all)-1]))
+		}
 		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, with prompts and answers as long as those of the models that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}

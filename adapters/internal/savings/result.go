@@ -257,14 +257,17 @@ func (r *Result) String() string {
 		spent += fmt.Sprintf(", %.6f of it on %s beside the answers", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
 	text := spent + r.comparison() + " " + r.qualities()
-	if q := &r.Runs; q.N > 0 {
+	switch q := &r.Runs; {
+	case q.N > 0 && q.Mean == 0:
+		text += fmt.Sprintf(" Runs: all %d that were reported on were reported as failed.", q.N)
+	case q.N > 0:
 		text += fmt.Sprintf(" Runs: %.0f %% of %d that were reported on were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
 	}
 	if warning := r.Excess(); warning != "" {
 		text += " " + warning
 	}
 	if r.Holdout != nil {
-		text = strings.TrimSpace(r.Holdout.String() + " " + text)
+		text = strings.TrimSpace(r.Holdout.String() + " " + text + " " + r.Holdout.Pending())
 	}
 	return text
 }

@@ -1,6 +1,9 @@
 package sdk
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Model describes a candidate. It is data, not a client.
 type Model struct {
@@ -97,6 +100,19 @@ func (p Price) CostUSD(u Usage) float64 {
 		usd += p.RequestUSD
 	}
 	return usd
+}
+
+// ConvertUSD returns at price p an amount that was billed for usage u at price was: it changes in the ratio of
+// the two prices of u, so service tiers and estimates of the bill still count. Without was, or without any
+// tokens to price, the amount is returned as it is.
+func (p Price) ConvertUSD(usd float64, u Usage, was *Price) float64 {
+	if was == nil || *was == p {
+		return usd
+	}
+	if before := was.CostUSD(u); before > 0 {
+		return RoundUSD(usd * p.CostUSD(u) / before)
+	}
+	return cmp.Or(usd, p.CostUSD(u))
 }
 
 // RoundUSD rounds an amount below 1000 dollars to the nearest 1e-12, which removes rounding noise from

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -52,6 +53,30 @@ func TestCachedAndReasoningTokensHaveTheirOwnPrice(t *testing.T) {
 	}
 	if sum := usage.Add(sdk.Usage{OutputTokens: 1, Estimated: true}); sum.OutputTokens != 1e5+1 || !sum.Estimated {
 		t.Errorf("sum %+v", sum)
+	}
+}
+
+func TestConvertUSD(t *testing.T) {
+	u := sdk.Usage{InputTokens: 1000, CachedInputTokens: 1000, OutputTokens: 100}
+	was, now, free := sdk.Price{Input: 30, CachedInput: 3, Output: 60}, sdk.Price{Input: 10, CachedInput: 1, Output: 20}, sdk.Price{}
+	for name, tt := range map[string]struct {
+		at        sdk.Price
+		usd, want float64
+		usage     sdk.Usage
+		was       *sdk.Price
+	}{
+		"a third":              {now, was.CostUSD(u), now.CostUSD(u), u, &was},
+		"a faster tier":        {now, 2 * was.CostUSD(u), 2 * now.CostUSD(u), u, &was},
+		"the same price":       {was, 0.123456789012345, 0.123456789012345, u, &was},
+		"no recorded price":    {now, 0.5, 0.5, u, nil},
+		"no tokens":            {now, 0.5, 0.5, sdk.Usage{}, &was},
+		"free before":          {now, 0, now.CostUSD(u), u, &free},
+		"free now":             {free, was.CostUSD(u), 0, u, &was},
+		"billed by the server": {now, 0.5, 0.5, u, &free},
+	} {
+		if got := tt.at.ConvertUSD(tt.usd, tt.usage, tt.was); math.Abs(got-tt.want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
 	}
 }
 

@@ -261,6 +261,28 @@ func (t *Trace) HasCosts() bool {
 	return isCost(t.CostUSD)
 }
 
+// Belief returns what was believed of a model before the step's first decision, with its price, or nil if that is
+// not recorded.
+func (t *Trace) Belief(model string) *Belief {
+	if len(t.Decisions) == 0 {
+		return nil
+	}
+	models := t.Decisions[0].Models
+	i := slices.IndexFunc(models, func(b Belief) bool { return b.Model == model })
+	if i < 0 {
+		return nil
+	}
+	return &models[i]
+}
+
+// CallUSD returns the cost of one of the step's calls at another price of its model; see [Price.ConvertUSD].
+func (t *Trace) CallUSD(c *Call, at Price) float64 {
+	if b := t.Belief(c.Model); b != nil {
+		return at.ConvertUSD(c.CostUSD, c.Usage, b.Price)
+	}
+	return c.CostUSD
+}
+
 // VerdictsUSD returns the part of CostUSD spent on verdicts and signals.
 func (t *Trace) VerdictsUSD() float64 {
 	usd := t.CostUSD

@@ -108,7 +108,14 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return f.assess(ctx, s)
 	}
 	f.chosen = !f.classifier
-	table, err := f.open(f.outcomes)
+	var policy *policies.Policy
+	if f.policy != "" {
+		var err error
+		if policy, err = policies.Load(f.policy, policies.LoadOptions{WithoutProfile: true}); err != nil {
+			return err
+		}
+	}
+	table, err := f.open(f.outcomes, policy)
 	if err != nil {
 		return addLabelHint(err)
 	}
@@ -120,9 +127,8 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	options, measured := f.options(s), measuredPolicy(table)
 	recorded := table
-	var policy *policies.Policy
-	if f.policy != "" {
-		if policy, table, err = f.applyPolicy(table, &options); err != nil {
+	if policy != nil {
+		if table, err = f.applyPolicy(policy, table, &options); err != nil {
 			return err
 		}
 		f.unpriced = unpricedJudges(policy, recorded)
@@ -271,11 +277,7 @@ func (f *fitFlags) options(s Streams) fit.Options {
 }
 
 // applyPolicy takes models, prices and strategy from the policy, and returns the table of its models.
-func (f *fitFlags) applyPolicy(table *outcome.Table, o *fit.Options) (*policies.Policy, *outcome.Table, error) {
-	policy, err := policies.Load(f.policy, policies.LoadOptions{WithoutProfile: true})
-	if err != nil {
-		return nil, nil, err
-	}
+func (f *fitFlags) applyPolicy(policy *policies.Policy, table *outcome.Table, o *fit.Options) (*outcome.Table, error) {
 	o.Models = slices.DeleteFunc(policy.SDKModels(), func(m sdk.Model) bool {
 		onlyJudges := table.Index(m.Name) < 0 && m.Name != policy.Baseline && policy.HasJudge(m.Name)
 		if onlyJudges {
@@ -289,20 +291,19 @@ func (f *fitFlags) applyPolicy(table *outcome.Table, o *fit.Options) (*policies.
 		names[i] = m.Name
 	}
 	warnLeftOut(policy, table, names, o.Progress)
-	if table, err = table.Select(names...); err != nil {
-		return nil, nil, fmt.Errorf("policy %s: %w: run stepfall collect, or in production set mode \"shadow\", or explore in the trace block", f.policy, err)
+	table, err := table.Select(names...)
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w: run stepfall collect, or in production set mode \"shadow\", or explore in the trace block", f.policy, err)
 	}
 	f.learned = ratesInUse(policy, filepath.Dir(f.policy))
 	table = judgesOf(policy, table, f.learned, o)
 	if o.Strategy != "" {
-		return policy, table, nil
+		return table, nil
 	}
 	setting := policy.Strategy.Setting()
 	o.Strategy = setting.Name
-	if o.Params, err = setting.Params(names); err != nil {
-		return nil, nil, err
-	}
-	return policy, table, nil
+	o.Params, err = setting.Params(names)
+	return table, err
 }
 
 // warnLeftOut warns of models and judges in the table that the policy does not have.

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -28,12 +30,17 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that also runs in production, such as unit tests")
 }
 
-func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
-	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: warnNotTrace(f.cmd.ErrOrStderr())})
+// open reads outcomes, with costs at the prices of a policy, which can be nil.
+func (f *outcomeFlags) open(path string, policy *policies.Policy) (*outcome.Table, error) {
+	warn := f.cmd.ErrOrStderr()
+	o := outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: warnNotTrace(warn), Prices: pricesOf(policy)}
+	o.Converted = func(model string, was sdk.Price) { warnConverted(warn, model, was, o.Prices[model]) }
+	table, err := openTable(f.cmd.Context(), path, o)
 	if err != nil {
 		return nil, err
 	}
-	warnLabels(f.cmd.ErrOrStderr(), table)
+	warnLabels(warn, table)
+	warnOtherPrices(warn, table, o.Prices)
 	return table.Subset(f.models)
 }
 
@@ -65,7 +72,7 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			table, err := f.open(args[0])
+			table, err := f.open(args[0], nil)
 			if err != nil {
 				return err
 			}

@@ -192,13 +192,16 @@ var errChanges = errors.New("the new policy makes a difference")
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
 	switch {
 	case f.outcomes != "":
-		table, err := f.open(f.outcomes)
+		table, err := f.open(f.outcomes, all[len(all)-1])
 		if err != nil {
 			return nil, "", err
 		}
 		return &forecast.Table{Outcomes: table, Seed: planSeed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
 		w, err := readTraces(ctx, s, f.traces)
+		if err == nil {
+			warnStepPrices(s.Err, w.Steps, pricesOf(all[len(all)-1]))
+		}
 		return w, fmt.Sprintf("the traces of %s; models that did not run are simulated from the recorded beliefs, with the prompt and answer lengths of those that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}

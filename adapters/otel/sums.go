@@ -162,7 +162,9 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 		metric.WithDescription("The share of the baseline's cost of a run that the policy saves, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
 	success, err5 := meter.Float64ObservableGauge("stepfall.holdout.success",
 		metric.WithDescription("By how much the share of right runs is above the baseline's, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
-	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
+	failures, err6 := meter.Float64ObservableGauge("stepfall.holdout.failures",
+		metric.WithDescription("By how much the share of runs reported as failed is above the baseline's, of all runs, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
+	if err := cmp.Or(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -175,6 +177,7 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 			if r.Holdout != nil {
 				bounds(o, gain, tenant, r.Holdout.Saved)
 				bounds(o, success, tenant, r.Holdout.Success)
+				bounds(o, failures, tenant, r.Holdout.Failures)
 			}
 			if r.Quality.N == 0 {
 				continue
@@ -186,7 +189,7 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 			o.ObserveFloat64(quality, r.Quality.Mean, metric.WithAttributes(tenant, attribute.String("basis", basis)))
 		}
 		return nil
-	}, saved, savedByAll, quality, gain, success)
+	}, saved, savedByAll, quality, gain, success, failures)
 	return err
 }
 

@@ -60,6 +60,10 @@ type builder struct {
 	verified          bool // only verdicts are qualities
 	chosen            bool // steps without a choice of models are left out
 	reportLeftOut     func(file string, line int)
+	// prices are those of Options, and converted the models of which a cost was converted.
+	prices          map[string]sdk.Price
+	converted       []string
+	reportConverted func(model string, was sdk.Price)
 	// baselines are the calls of models that were called regardless of their estimate, and shadows those
 	// that a strategy chose while the baseline's answer was returned.
 	baselines, shadows []place

@@ -65,6 +65,7 @@ func (b *builder) addLine(line []byte) (isTraced bool, invalid, f *fault) {
 		if invalid != nil {
 			return true, invalid, nil
 		}
+		b.convertCosts(t)
 		return true, nil, b.addSteps(t)
 	}
 	if name := duplicateMember(line); name != "" {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Options say how to read outcomes. The zero value reads every format.
@@ -23,6 +25,11 @@ type Options struct {
 	// instance because a holdout or the caller named one: the others are not missing because of their
 	// estimates.
 	Chosen bool
+	// Prices are the prices of models, by name, to which the costs in traces are converted if they were
+	// recorded at others; see [sdk.Price.ConvertUSD]. The costs of other models and formats stay as recorded.
+	Prices map[string]sdk.Price
+	// Converted, unless nil, is called at a model's first cost that is converted, with the price of that time.
+	Converted func(model string, was sdk.Price)
 	// LeftOut is called for lines of a trace file that are not traces, such as one truncated
 	// by a crash; if it is nil, they are errors.
 	LeftOut func(file string, line int)
@@ -48,6 +55,7 @@ func Read(r io.Reader, name string, o Options) (*Table, error) {
 func (o *Options) table(name string, read func(*builder) error) (*Table, error) {
 	b := newBuilder()
 	b.reportLeftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
+	b.prices, b.reportConverted = o.Prices, o.Converted
 	if err := read(b); err != nil {
 		return nil, err
 	}

@@ -50,6 +50,23 @@ func readTrace(line []byte) (*sdk.Trace, *fault) {
 	return t, nil
 }
 
+// convertCosts sets the costs of a trace's calls to those at the builder's prices.
+func (b *builder) convertCosts(t *sdk.Trace) {
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		price, known := b.prices[c.Model]
+		usd := t.CallUSD(c, price)
+		if !known || usd == c.CostUSD {
+			continue
+		}
+		c.CostUSD = usd
+		if !slices.Contains(b.converted, c.Model) && b.reportConverted != nil {
+			b.converted = append(b.converted, c.Model)
+			b.reportConverted(c.Model, *t.Belief(c.Model).Price)
+		}
+	}
+}
+
 // addSteps adds a trace. Only models that ran and were judged have a quality. Traces with the same query id
 // are one query; without an id each trace is a query of its own.
 func (b *builder) addSteps(t *sdk.Trace) *fault {

@@ -90,7 +90,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		models := make([]Model, len(p.Models))
 		for i, mean := range estimate.PriorMeans(p.SDKModels(), stated) {
 			m := &p.Models[i]
-			models[i] = Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: sdk.Estimate{Mean: mean}}
+			models[i] = Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Price: m.Price.SDK(), Quality: sdk.Estimate{Mean: mean}}
 		}
 		if t, ok := w.(*Traces); ok {
 			r.agreement = t.agreement(models)
@@ -361,7 +361,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.policy.Models[c.Index]
-	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name), Expected: r.expected}
+	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Price: m.Price.SDK(), Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name), Expected: r.expected}
 	if a := r.agreement; a != nil {
 		who.Compared, who.Trial, who.Quality.Mean = a, r.trial, a.models[c.Index].Quality.Mean
 	}

@@ -117,21 +117,18 @@ func (t *Traces) When(n int) (int, time.Time) {
 
 // Belief implements [believer].
 func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
-	b, ok := firstBelief(t.Steps[n], model)
-	return b.Quality, ok
+	if b := firstBelief(t.Steps[n], model); b != nil {
+		return b.Quality, true
+	}
+	return sdk.Estimate{}, false
 }
 
-// firstBelief returns the belief about a model before the first call.
-func firstBelief(s *sdk.Trace, model string) (sdk.Belief, bool) {
-	if len(s.Decisions) == 0 {
-		return sdk.Belief{}, false
+// firstBelief returns the belief about a model before the first call, or nil.
+func firstBelief(s *sdk.Trace, model string) *sdk.Belief {
+	if b := s.Belief(model); b != nil && !b.Ran {
+		return b
 	}
-	for _, b := range s.Decisions[0].Models {
-		if b.Model == model && !b.Ran {
-			return b, true
-		}
-	}
-	return sdk.Belief{}, false
+	return nil
 }
 
 // Outcome implements [World].
@@ -141,9 +138,9 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if o.Known {
 		return o
 	}
-	belief, known := firstBelief(s, m.Name)
+	belief := firstBelief(s, m.Name)
 	drawn := Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
-	if known {
+	if belief != nil {
 		drawn.Quality = draw(t.Seed, n, m, belief.Quality)
 	}
 	if a := m.Compared; a != nil {
@@ -153,7 +150,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 			drawn.Text = "" // no other answer has a text to compare with
 		}
 	} else {
-		drawn.Known = known
+		drawn.Known = belief != nil
 	}
 	drawn.Failures = o.Failures
 	if drawn.Text != "" {
@@ -161,9 +158,9 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	}
 	// The expected cost by a profile is corrected by the ratio of the models that ran. Without a profile, the lengths
 	// follow theirs.
-	ratio := costRatio(s)
-	if s.Profile != "" && known && belief.CostUSD > 0 && ratio > 0 {
-		drawn.CostUSD = belief.CostUSD * ratio
+	expectedUSD := expectedCost(s, belief, m)
+	if s.Profile != "" && expectedUSD > 0 {
+		drawn.CostUSD = expectedUSD
 		return drawn
 	}
 	for i := range s.Calls {
@@ -174,10 +171,18 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 			return drawn
 		}
 	}
-	if known && belief.CostUSD > 0 && ratio > 0 {
-		drawn.CostUSD = belief.CostUSD * ratio
-	}
+	drawn.CostUSD = expectedUSD
 	return drawn
+}
+
+// expectedCost returns the believed cost of a model at its price in the policy, corrected by the ratio of the models
+// that ran, or 0 if unknown.
+func expectedCost(s *sdk.Trace, b *sdk.Belief, m Model) float64 {
+	ratio := costRatio(s)
+	if b == nil || ratio == 0 {
+		return 0
+	}
+	return m.Price.ConvertUSD(b.CostUSD*ratio, sdk.Usage{InputTokens: s.InputTokens, OutputTokens: int(b.OutputTokens)}, b.Price)
 }
 
 // lengths holds factors from one model's tokens to another's: from steps where both answered or, with few of these,
@@ -338,7 +343,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 			continue
 		}
 		o := Outcome{
-			Quality: c.Quality.Mean, IsChance: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
+			Quality: c.Quality.Mean, IsChance: true, CostUSD: s.CallUSD(&c, m.Price), Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
 		}
 		if u := &c.Usage; !u.Estimated { // as in a fit
 			o.InputTokens, o.OutputTokens = u.InputTokens, u.OutputTokens+u.ReasoningTokens

@@ -16,6 +16,8 @@ import (
 type Model struct {
 	// Name is its name in the policy; Provider and Served identify it.
 	Name, Provider, Served string
+	// Price is its price in the policy, to which recorded costs are converted.
+	Price sdk.Price
 	// Quality is the policy's belief, and Verified whether a verifier of the policy judges its answer to the current
 	// query.
 	Quality  sdk.Estimate

@@ -150,6 +150,16 @@ func (a *Account) Add(b *Account) {
 	a.treated.add(b.treated)
 }
 
+// hasOnlyFailures reports whether hardly any verdicts are on runs that were right, and some runs have none.
+func hasOnlyFailures(a, b *arm) bool {
+	const hardlyAny = 0.1
+	judged, right := a.Judged+b.Judged, a.Right+b.Right
+	return judged > 0 && judged < a.Runs+b.Runs && float64(right) <= hardlyAny*float64(judged)
+}
+
+// failed returns the number of runs that were reported as failed.
+func (a *arm) failed() int { return a.Judged - a.Right }
+
 func (a *arm) add(b arm) {
 	a.Runs, a.USD, a.Squares = a.Runs+b.Runs, a.USD+b.USD, a.Squares+b.Squares
 	a.Judged, a.Right = a.Judged+b.Judged, a.Right+b.Right
@@ -161,8 +171,13 @@ type Comparison struct {
 	Policy   arm `json:"policy"`
 	// Saved is the share of the baseline's cost per run that the policy saves; nil until each arm has 50 runs.
 	Saved *Interval `json:"saved,omitempty"`
-	// Success is the policy's share of right runs minus the baseline's; nil where an arm has no verdicts.
+	// Success is the policy's share of right runs minus the baseline's, both of the runs with a verdict; nil where an
+	// arm has none, and where Failures is known.
 	Success *Interval `json:"success,omitempty"`
+	// Failures is the policy's share of runs that were reported as failed minus the baseline's, both of all runs. It is
+	// known where hardly anyone reports the runs that went well, so that verdicts do not show how many did. It is
+	// smaller than the true difference if not every failure is reported.
+	Failures *Interval `json:"reported_failures,omitempty"`
 }
 
 // Compare compares the policy with its baseline, on the runs so far.
@@ -180,9 +195,11 @@ func compare(base, policy arm) Comparison {
 		b, p := mean(base.Runs, base.USD, variance, alpha/2), mean(policy.Runs, policy.USD, variance, alpha/2)
 		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
 	}
-	if base.Judged > 0 && policy.Judged > 0 {
-		b, p := proportion(base.Right, base.Judged, alpha/2), proportion(policy.Right, policy.Judged, alpha/2)
-		c.Success = &Interval{Estimate: p.Estimate - b.Estimate, Low: p.Low - b.High, High: p.High - b.Low}
+	switch {
+	case base.Runs > 0 && policy.Runs > 0 && hasOnlyFailures(&base, &policy):
+		c.Failures = difference(policy.failed(), policy.Runs, base.failed(), base.Runs)
+	case base.Judged > 0 && policy.Judged > 0:
+		c.Success = difference(policy.Right, policy.Judged, base.Right, base.Judged)
 	}
 	return c
 }
@@ -207,8 +224,12 @@ func (c *Comparison) String() string {
 		text += fmt.Sprintf(": it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
 	}
 	if c.Success != nil {
-		text += fmt.Sprintf(" Right: %.0f %% of %d runs, against %.0f %% of %d: %+.1f points (%+.1f to %+.1f).", 100*share(c.Policy), c.Policy.Judged,
-			100*share(c.Baseline), c.Baseline.Judged, 100*c.Success.Estimate, 100*c.Success.Low, 100*c.Success.High)
+		text += fmt.Sprintf(" Right: %.0f %% of %d runs, against %.0f %% of %d: %s.", 100*share(c.Policy.Right, c.Policy.Judged), c.Policy.Judged,
+			100*share(c.Baseline.Right, c.Baseline.Judged), c.Baseline.Judged, c.Success.points())
+	}
+	if c.Failures != nil {
+		text += fmt.Sprintf(" Reported as failed: %.1f %% of all %d runs, against %.1f %% of %d: %s.", 100*share(c.Policy.failed(), c.Policy.Runs), c.Policy.Runs,
+			100*share(c.Baseline.failed(), c.Baseline.Runs), c.Baseline.Runs, c.Failures.points())
 	}
 	if harm != "" {
 		text += " Warning: the policy " + harm + "."
@@ -216,20 +237,45 @@ func (c *Comparison) String() string {
 	return text
 }
 
-func share(a arm) float64 { return float64(a.Right) / float64(a.Judged) }
+// points describes an interval of a difference of shares.
+func (i *Interval) points() string {
+	return fmt.Sprintf("%+.1f points (%+.1f to %+.1f)", 100*i.Estimate, 100*i.Low, 100*i.High)
+}
+
+func share(part, of int) float64 { return float64(part) / float64(of) }
+
+// Pending says what a measurement of costs still lacks. It is empty once there is one.
+func (c *Comparison) Pending() string {
+	if min(c.Baseline.Runs, c.Policy.Runs) >= minRuns {
+		return ""
+	}
+	return fmt.Sprintf("The holdout compares costs from %d runs of each kind on; it has %d by the policy and %d that went the baseline's way.", minRuns, c.Policy.Runs, c.Baseline.Runs)
+}
 
 // Harm describes the significant harm that the policy does, or returns "".
 func (c *Comparison) Harm() string {
-	switch dearer, worse := c.Dearer(), c.Worse(); {
-	case dearer && worse:
-		return "costs more than the baseline, and fewer of its runs are right"
-	case dearer:
+	worse := ""
+	switch {
+	case c.hasFewerRight():
+		worse = "fewer of its runs are right"
+	case c.failsMore():
+		worse = "more of its runs are reported as failed"
+	}
+	switch {
+	case c.Dearer() && worse != "":
+		return "costs more than the baseline, and " + worse
+	case c.Dearer():
 		return "costs more than the baseline"
-	case worse:
-		return "does harm: fewer of its runs are right than the baseline's"
+	case worse != "":
+		return "does harm: " + worse + " than of the baseline's"
 	}
 	return ""
 }
 
-// Worse reports whether significantly fewer of the policy's runs are right.
-func (c *Comparison) Worse() bool { return c.Success != nil && c.Success.High < 0 }
+// Worse reports whether significantly fewer of the policy's runs are right, or more reported as failed.
+func (c *Comparison) Worse() bool { return c.hasFewerRight() || c.failsMore() }
+
+func (c *Comparison) hasFewerRight() bool { return c.Success != nil && c.Success.High < 0 }
+
+// failsMore reports whether significantly more of the policy's runs are reported as failed.
+func (c *Comparison) failsMore() bool { return c.Failures != nil && c.Failures.Low > 0 }

@@ -19,4 +19,11 @@
 // theorem 2.2, on the log scale. It starts at 50 runs per arm.
 //
 // A comparison of two arms uses half of alpha for each.
+//
+// # Success
+//
+// Shares of right runs are of the runs with a verdict. If the users of both arms report alike, the difference has the
+// sign of the true one, even if failures are reported more often than successes. It shows nothing if successes are
+// hardly ever reported. Then the shares of all runs that were reported as failed are compared: their difference also
+// has the sign of the true one, and is smaller if some failures are not reported.
 package holdout

@@ -61,6 +61,12 @@ func proportion(right, n int, alpha float64) Interval {
 	return Interval{estimate, findZero(excess, estimate, 0), findZero(excess, estimate, 1)}
 }
 
+// difference returns the confidence sequence of the policy's share less the baseline's.
+func difference(policy, ofPolicy, base, ofBase int) *Interval {
+	p, b := proportion(policy, ofPolicy, alpha/2), proportion(base, ofBase, alpha/2)
+	return &Interval{Estimate: p.Estimate - b.Estimate, Low: p.Low - b.High, High: p.High - b.Low}
+}
+
 // findZero returns where f becomes positive between inside, where it is negative, and outside; or outside if it does
 // not.
 func findZero(f func(float64) float64, inside, outside float64) float64 {

@@ -134,7 +134,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := beliefOf(t, baseline)
+	b := t.Belief(baseline)
 	if b == nil {
 		return 0, false
 	}
@@ -257,14 +257,17 @@ func (r *Result) String() string {
 		spent += fmt.Sprintf(", %.6f of it on %s", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
 	text := spent + r.comparison() + " " + r.qualities()
-	if q := &r.Runs; q.N > 0 {
+	switch q := &r.Runs; {
+	case q.N > 0 && q.Mean == 0:
+		text += fmt.Sprintf(" Runs: all %d with a reported verdict had failed.", q.N)
+	case q.N > 0:
 		text += fmt.Sprintf(" Runs: %.0f %% of %d with a reported verdict were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
 	}
 	if warning := r.Excess(); warning != "" {
 		text += " " + warning
 	}
 	if r.Holdout != nil {
-		text = strings.TrimSpace(r.Holdout.String() + " " + text)
+		text = strings.TrimSpace(r.Holdout.String() + " " + text + " " + r.Holdout.Pending())
 	}
 	return text
 }

@@ -31,7 +31,7 @@ func (a *Account) joinShadow(t *sdk.Trace) {
 	}
 	own := shadowAnswer{call: *c}
 	own.call.Answer = ""
-	if b := beliefOf(t, c.Model); b != nil {
+	if b := t.Belief(c.Model); b != nil {
 		own.price = b.Price
 	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}

@@ -1,0 +1,92 @@
+package cli_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stepfall/stepfall/adapters/cli"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// After a change of prices a fit and a plan on the old traces say what they say on traces recorded at the new prices.
+func TestTracesFromBeforeAPriceChange(t *testing.T) {
+	t.Chdir(t.TempDir())
+	policy := "baseline = \"large\"\nestimator \"pair\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"mini\", \"flash\", \"large\"]\n  threshold = 0.9\n}\n"
+	now := map[string]sdk.Price{"mini": {Input: 1, Output: 2}, "flash": {Input: 2, Output: 2}, "large": {Input: 10, Output: 20}}
+	for _, name := range []string{"mini", "flash", "large"} {
+		policy += fmt.Sprintf("model %q {\n  provider = \"openai\"\n  price {\n    input_usd_per_million = %v\n    output_usd_per_million = %v\n  }\n}\n", name, now[name].Input, now[name].Output)
+	}
+	before := map[string]sdk.Price{"mini": now["mini"], "flash": {Input: 1, Output: 4}, "large": {Input: 30, Output: 30}}
+	for name, prices := range map[string]map[string]sdk.Price{"old.jsonl": before, "new.jsonl": now, "unpriced.jsonl": before} {
+		var lines bytes.Buffer
+		for q := range 80 {
+			s := recordedStep(q, prices)
+			if name == "unpriced.jsonl" {
+				s.Decisions = []sdk.Decision{}
+			}
+			line, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines.Write(append(line, '\n'))
+		}
+		if err := os.WriteFile(name, lines.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile("policy.hcl", []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (out, warnings string) {
+		t.Helper()
+		var text, warn bytes.Buffer
+		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &text, Err: &warn}); code != 0 {
+			t.Fatalf("%v: exit %d\n%s%s", args, code, &text, &warn)
+		}
+		return text.String(), warn.String()
+	}
+	for _, command := range []string{
+		"fit --policy policy.hcl --strategy index --budget 0.01 --verified --out profile.json --outcomes ",
+		"policy plan policy.hcl --outcomes ", "policy plan policy.hcl --traces ",
+	} {
+		want, silent := run(strings.Fields(command + "new.jsonl")...)
+		got, said := run(strings.Fields(command + "old.jsonl")...)
+		if diff := cmp.Diff(want, strings.ReplaceAll(got, "old.jsonl", "new.jsonl")); diff != "" {
+			t.Errorf("%s (-at the new prices +converted):\n%s", command, diff)
+		}
+		const note = `costs of "large" were recorded at other prices (30 in, 30 out USD per million tokens): they are converted to the policy's (10 in, 20 out)`
+		if strings.Count(said, note) != 1 || strings.Contains(said, `costs of "mini"`) || strings.Contains(silent, "prices") {
+			t.Errorf("%s: warnings %q, and %q at the new prices", command, said, silent)
+		}
+		const stay = `the recorded costs of "large" are 2.9 times what its tokens cost at the policy's prices, and stay as they are`
+		if _, said := run(strings.Fields(command + "unpriced.jsonl")...); !strings.Contains(said, stay) || strings.Contains(said, `"mini"`) {
+			t.Errorf("%s: of costs without a price %q", command, said)
+		}
+	}
+}
+
+// recordedStep returns a step that asked three models at the given prices. One call in eight was billed double, as on
+// a faster service tier.
+func recordedStep(q int, prices map[string]sdk.Price) *sdk.Trace {
+	s := &sdk.Trace{ID: fmt.Sprint("q", q), Mode: "enforce", Chosen: "large", InputTokens: 1000, Decisions: []sdk.Decision{{}}}
+	for m, name := range []string{"mini", "flash", "large"} {
+		price, usage := prices[name], sdk.Usage{InputTokens: 900 + 10*(q%7), OutputTokens: 50 + q%5}
+		answer, verdict, usd := "x", &sdk.Verdict{Outcome: sdk.Passed, Verifier: "tests"}, price.CostUSD(usage)
+		if m < 2 && (q+m)%6 == 0 {
+			answer, verdict = name, &sdk.Verdict{Outcome: sdk.Failed, Verifier: "tests"}
+		}
+		if q%8 == 0 {
+			usd *= 2
+		}
+		s.Decisions[0].Models = append(s.Decisions[0].Models, sdk.Belief{Model: name, CostUSD: usd, Price: &price, OutputTokens: 50})
+		s.Calls = append(s.Calls, sdk.Call{Model: name, Key: answer, Usage: usage, CostUSD: sdk.RoundUSD(usd), Verdict: verdict})
+		s.CostUSD += usd
+	}
+	return s
+}

@@ -171,6 +171,16 @@ type Decision struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Belief returns the belief about a model, or nil.
+func (d *Decision) Belief(model string) *Belief {
+	for i := range d.Models {
+		if d.Models[i].Model == model {
+			return &d.Models[i]
+		}
+	}
+	return nil
+}
+
 // Belief is the strategy's input about one model at one decision.
 type Belief struct {
 	Model   string   `json:"model"`

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -97,18 +98,9 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 
 // expect adds the expected output tokens of the two models in a step.
 func (r *reference) expect(t *sdk.Trace, own *sdk.Belief, other string) {
-	if b := beliefOf(t, other); b != nil && own.OutputTokens > 0 && b.OutputTokens > 0 {
+	if b := t.Decisions[0].Belief(other); b != nil && own.OutputTokens > 0 && b.OutputTokens > 0 {
 		r.expected.add(groupOf(t), own.OutputTokens, b.OutputTokens)
 	}
-}
-
-// beliefOf returns the belief about a model at a step's first decision, or nil.
-func beliefOf(t *sdk.Trace, model string) *sdk.Belief {
-	models := t.Decisions[0].Models
-	if i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
-		return &models[i]
-	}
-	return nil
 }
 
 func promptOf(u *sdk.Usage) sdk.Usage {
@@ -187,7 +179,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.cold += cold
 }
 
-func (m *modelSums) reference(other string) *reference { return entry(&m.references, other) }
+func (m *modelSums) reference(other string) *reference { return lookup.Entry(&m.references, other) }
 
 // enoughRuns is the number of steps with tokens of two models that is needed to estimate one's from the other's.
 const enoughRuns = 5

@@ -134,7 +134,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	b := beliefOf(t, baseline)
+	b := t.Decisions[0].Belief(baseline)
 	if b == nil {
 		return 0, false
 	}

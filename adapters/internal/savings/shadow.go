@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -31,13 +32,13 @@ func (a *Account) joinShadow(t *sdk.Trace) {
 	}
 	own := shadowAnswer{call: *c}
 	own.call.Answer = ""
-	if b := beliefOf(t, c.Model); b != nil {
+	if b := t.Decisions[0].Belief(c.Model); b != nil {
 		own.price = b.Price
 	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
 	found, known := a.shadowSteps[other]
 	if !known {
-		makeRoom(&a.shadowSteps, maxShadows)
+		lookup.MakeRoom(&a.shadowSteps, maxShadows)
 		a.shadowSteps[key] = own
 		return
 	}

@@ -38,7 +38,7 @@ func TestAttackSchemas(t *testing.T) {
 		`{"$ref": "file:///etc/passwd"}`:                      "not followed",
 		`{"anyOf": [` + strings.Repeat("{}, ", 5000) + `{}]}`: "more than 2000 objects",
 		`{"type": 7}`:       "schema",
-		`{"type": "object"`: "no JSON",
+		`{"type": "object"`: "not JSON",
 	} {
 		if err := s.Compile([]byte(schema)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: got %v, want %q", schema, err, want)

@@ -101,7 +101,8 @@ func Roads(isReal bool) []Road {
 		wrappedRoad("`Wrap` of these with a `Verify` that looks at final answers", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
-		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
+		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.1`", true, "--as-good-as", "large", "--margin", "0.1"),
+		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.15`", true, "--as-good-as", "large", "--margin", "0.15"),
 	}
 	if !isReal { // real models do not know when they err
 		roads = append(roads, verifiedRoad("a judge that knows each step's truth", truth))

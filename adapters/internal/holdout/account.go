@@ -197,7 +197,7 @@ func (c *Comparison) String() string {
 	if c.Saved == nil && harm == "" {
 		return ""
 	}
-	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way", c.Policy.Runs, c.Baseline.Runs)
+	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy and %d by the baseline", c.Policy.Runs, c.Baseline.Runs)
 	switch {
 	case c.Saved == nil:
 		text += "."
@@ -207,7 +207,7 @@ func (c *Comparison) String() string {
 		text += fmt.Sprintf(": it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
 	}
 	if c.Success != nil {
-		text += fmt.Sprintf(" Right are %.0f %% of %d runs beside %.0f %% of %d: %+.1f points (%+.1f to %+.1f).", 100*share(c.Policy), c.Policy.Judged,
+		text += fmt.Sprintf(" Right: %.0f %% of %d runs, against %.0f %% of %d: %+.1f points (%+.1f to %+.1f).", 100*share(c.Policy), c.Policy.Judged,
 			100*share(c.Baseline), c.Baseline.Judged, 100*c.Success.Estimate, 100*c.Success.Low, 100*c.Success.High)
 	}
 	if harm != "" {
@@ -226,7 +226,7 @@ func (c *Comparison) Harm() string {
 	case dearer:
 		return "costs more than the baseline"
 	case worse:
-		return "does harm: fewer of its runs are right than of the baseline's"
+		return "does harm: fewer of its runs are right than the baseline's"
 	}
 	return ""
 }

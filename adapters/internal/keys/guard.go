@@ -155,7 +155,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 				// The minute may have ended already, or clocks may differ.
 				wait := max(time.Second, full.Until.Sub(g.now()))
 				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
-					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
+					fmt.Sprintf("the key %s is limited to %d %s", key.ID, l.Cap, l.what), wait)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func chargesOf(key *store.Key, length int64) []limit {
 	}
 	if n := key.Streams; n > 0 {
 		list = append(list, limit{store.Charge{Account: fmt.Sprintf("streams of key %q", key.ID), Amount: 1, Cap: n, Returns: true},
-			"requests under way at once", func(sdk.Usage) int64 { return 0 }})
+			"concurrent requests", func(sdk.Usage) int64 { return 0 }})
 	}
 	return list
 }

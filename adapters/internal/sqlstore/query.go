@@ -276,7 +276,7 @@ func columnsOf(by []store.Dimension) ([]string, error) {
 			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
 		}[dim]
 		if !ok {
-			return nil, fmt.Errorf("there are no sums by %q", dim)
+			return nil, fmt.Errorf("no sums by %q", dim)
 		}
 		columns = append(columns, name)
 	}

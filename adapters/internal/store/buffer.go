@@ -156,7 +156,7 @@ func (b *Buffer) report(err error) {
 
 // Reasons for dropped traces.
 var (
-	errFull   = errors.New("as many wait for the store as may")
+	errFull   = errors.New("the buffer is full")
 	errClosed = errors.New("the buffer is closed")
 )
 
@@ -415,7 +415,7 @@ func (b *Buffer) Close() error {
 		faults = append(faults, fmt.Errorf("%d traces wait in %s until a process opens the store again", kept, b.o.Spool))
 	}
 	if lost > 0 {
-		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was away, or could not hold them", lost))
+		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was unavailable or rejected them", lost))
 	}
 	return errors.Join(faults...)
 }

@@ -181,7 +181,7 @@ func TestWhatIsBeyondTheSpoolIsCounted(t *testing.T) {
 		if dropped < 20 || dropped > 30 || size > 20<<20 {
 			t.Errorf("%d dropped, %d bytes in the spool", dropped, size)
 		}
-		if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "traces are dropped: as many wait") }) {
+		if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "traces are dropped: the buffer is full") }) {
 			t.Errorf("told %q", told)
 		}
 		if err := b.Close(); err == nil || !strings.Contains(err.Error(), fmt.Sprint(dropped, " traces were dropped")) {

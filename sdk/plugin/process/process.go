@@ -49,7 +49,7 @@ func (e *StartError) Error() string {
 		text += "; it ended with " + e.Exit
 	}
 	if len(e.Output) > 0 {
-		text += "; it said:\n  " + strings.Join(e.Output, "\n  ")
+		text += "; output:\n  " + strings.Join(e.Output, "\n  ")
 	}
 	return text
 }

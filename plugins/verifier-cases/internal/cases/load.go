@@ -169,7 +169,7 @@ func readRows(in *bufio.Reader) (rows []row, err error) {
 			return nil, err
 		}
 		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return nil, errors.New("there is more after the list")
+			return nil, errors.New("there is data after the list")
 		}
 		return rows, nil
 	}

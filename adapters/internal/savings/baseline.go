@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -178,7 +179,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.cold += cold
 }
 
-func (m *modelSums) reference(other string) *reference { return entry(&m.references, other) }
+func (m *modelSums) reference(other string) *reference { return lookup.Entry(&m.references, other) }
 
 // enoughRuns is the number of steps with tokens of two models that is needed to estimate one's from the other's.
 const enoughRuns = 5

@@ -339,7 +339,7 @@ func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
 func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 	const usdCap = 1.0
 	model := sdk.Model{Name: "m", MaxOutputTokens: 1000, Price: sdk.Price{
-		Input: 1, Output: 10, RequestUSD: 0.02, HostedCallUSD: 0.05, Long: sdk.LongContext{Tokens: 10_000, InputFactor: 2, OutputFactor: 1.5},
+		Input: 1, Output: 10, RequestUSD: 0.02, HostedCallUSD: 0.05, SearchUSD: 0.01, Long: sdk.LongContext{Tokens: 10_000, InputFactor: 2, OutputFactor: 1.5},
 	}}
 	for name, c := range map[string]struct {
 		prompt, hosted int
@@ -352,7 +352,8 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02, false},
 		"searches not reported":  {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, false},
 		"searches offered":       {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, true},
-		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05, false},
+		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4, Searches: 3}, 0.0001 + 0.01 + 0.02 + 0.05 + 3*0.01, true},
+		"uses of other tools":    {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05, false},
 	} {
 		billed, calls := 0.0, 0
 		ledger := step.NewMemory(step.Caps{RunUSD: usdCap})

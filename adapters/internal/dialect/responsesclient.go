@@ -417,6 +417,9 @@ func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) 
 func (s *responsesReader) addItem(c *replyChoice, it *outputItem, raw json.RawMessage) {
 	if it.isBilled(raw) { // even if the answer failed after it
 		s.Extra.Usage.HostedCalls++
+		if it.Type == "web_search_call" {
+			s.Extra.Usage.Searches++
+		}
 	}
 	if it.Type == "function_call" {
 		if p := it.members(raw); p != nil {

@@ -62,11 +62,11 @@ func (q *Request) demandOf(m *sdk.Model, price sdk.Price, isCapped bool) demand 
 	if !q.DropsInput && price.Input > 0 {
 		d.prompt = q.Query.Messages
 	}
-	completion := float64(d.limit + q.PredictedTokens)
-	if d.limit == 0 {
-		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
+	choices, unlimited := float64(max(q.Choices, 1)), cmp.Or(float64(m.ContextTokens), unknownTokens)
+	d.output = choices * unlimited
+	if d.limit > 0 {
+		d.output = choices * float64(d.limit+q.PredictedTokens)
 	}
-	d.output = float64(max(q.Choices, 1)) * completion
 	d.hostedCalls = max(q.HostedCalls, 0)
 	d.hosted = float64(d.hostedCalls) * max(d.price.HostedCallUSD, d.price.SearchUSD)
 	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
@@ -74,8 +74,11 @@ func (q *Request) demandOf(m *sdk.Model, price sdk.Price, isCapped bool) demand 
 	case q.PromptBytes == 0: // any number of completions, which their caller accounts for
 		d.input = max(float64(m.ContextTokens), unknownTokens)
 		d.output = d.input
-	case !isCapped && q.Images > 0:
-		d.input = max(d.input, float64(m.ContextTokens))
+	case !isCapped: // nothing is reserved, and some servers bill thinking and images beyond any limit that is known here
+		d.output = max(d.output, choices*unlimited)
+		if q.Images > 0 {
+			d.input = max(d.input, float64(m.ContextTokens))
+		}
 	}
 	return d
 }

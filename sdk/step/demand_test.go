@@ -134,7 +134,8 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 // Usage that a request can cause is accepted, and nothing is reserved without a cap.
 func TestHonestUsageIsBelieved(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000, Capabilities: sdk.Capabilities{Tools: true, Images: true}}
-	tools, image := query(), query()
+	tools, image, limited := query(), query(), query()
+	limited.MaxOutputTokens = 16
 	tools.Tools = []sdk.Tool{{Name: "find"}}
 	image.Messages[0].Parts = append(image.Messages[0].Parts, sdk.Part{Kind: sdk.PartImageURL, URL: "https://example.com/a.png"})
 	for name, c := range map[string]struct {
@@ -154,6 +155,9 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"a search":                  {step.Request{Query: query(), PromptBytes: 40, ContextReads: 20}, sdk.Usage{InputTokens: 300_000, OutputTokens: 12}, 0, ""},
 		"no limit, no cap":          {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 90_000}, 0, ""},
 		"no limit, cap":             {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 5001}, 1, "5001 output tokens"},
+		"a limit, no cap":           {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 34, ReasoningTokens: 64}, 0, ""},
+		"beyond the context":        {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 100_001}, 0, "100001 output tokens"},
+		"a limit, cap":              {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 34, ReasoningTokens: 64}, 1, "98 output tokens"},
 		"with its reasoning":        {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 1000, ReasoningTokens: 4000}, 1, ""},
 		"three answers":             {step.Request{Query: query(), PromptBytes: 40, Choices: 3}, sdk.Usage{InputTokens: 10, OutputTokens: 15_000}, 1, ""},
 		"and a prediction":          {step.Request{Query: query(), PromptBytes: 40, PredictedTokens: 50}, sdk.Usage{InputTokens: 10, OutputTokens: 5050}, 1, ""},

@@ -327,12 +327,31 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 		"top_k, thinking.budget_tokens, stop_sequences": {path: messagesPath, open: exampleAPIs["Responses"].open, answer: exampleAPIs["Responses"].answer,
 			request: `{"max_tokens":2000,"top_k":3,"stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"hi"}]}`},
 		"temperature": {path: responsesPath, open: unable, answer: chat.answer, request: `{"input":"hi","temperature":0.5}`},
+		" ": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],
+			"output_format":{"type":"json_schema","schema":{"type":"object","properties":{},"additionalProperties":false}}}`},
 		"name, detail": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
 		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != strings.TrimSpace(want) || got != gjson.Get(w.body, "stepfall.not_sent").Str {
 			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
+		}
+	}
+}
+
+// Functions of Responses are strict by default, if their schema can be followed strictly as it is.
+func TestFunctionsOfResponsesAreStrict(t *testing.T) {
+	const schema = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`
+	api := exampleAPIs["Responses"]
+	for members, want := range map[string]bool{
+		`"parameters":` + schema:                                                 true,
+		`"strict":null,"parameters":` + schema:                                   true,
+		`"strict":false,"parameters":` + schema:                                  false,
+		`"parameters":{"type":"object","properties":{"city":{"type":"string"}}}`: false,
+	} {
+		up, w := askExample(t, api, `{"input":"hi","tools":[{"type":"function","name":"look",`+members+`}]}`, upstream{whole: api.answer})
+		if got := gjson.Get(up.body, "tools.0.strict"); w.code != http.StatusOK || !got.Exists() || got.Bool() != want {
+			t.Errorf("%s: status %d, strict is %s in %s", members, w.code, got.Raw, up.body)
 		}
 	}
 }

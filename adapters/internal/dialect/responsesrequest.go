@@ -68,6 +68,9 @@ func (a *Request) responsesParam(name string, f field) {
 				return
 			}
 			a.tool(f, "parameters")
+			if parameters := f.get("parameters"); !f.get("strict").exists() && parameters.exists() { // the API's default is true
+				a.Tools[len(a.Tools)-1].Function.Strict = requiresAll(parameters.raw())
+			}
 		})
 	case "tool_choice":
 		a.choice(middleware.DialectResponses, f, "name")

@@ -339,19 +339,22 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 	}
 }
 
-// Functions of Responses are strict by default, if their schema can be followed strictly as it is.
-func TestFunctionsOfResponsesAreStrict(t *testing.T) {
-	const schema = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`
-	api := exampleAPIs["Responses"]
-	for members, want := range map[string]bool{
-		`"parameters":` + schema:                                                 true,
-		`"strict":null,"parameters":` + schema:                                   true,
-		`"strict":false,"parameters":` + schema:                                  false,
-		`"parameters":{"type":"object","properties":{"city":{"type":"string"}}}`: false,
+// Leaving out strict has a meaning in Responses, and only there: the API then makes the schema strict.
+func TestFunctionsOfResponsesCanOmitStrict(t *testing.T) {
+	for members, want := range map[string][2]string{ // in Responses, and in chat completions
+		"":                {"", ""},
+		`,"strict":null`:  {"", ""},
+		`,"strict":false`: {"false", ""},
+		`,"strict":true`:  {"true", "true"},
 	} {
-		up, w := askExample(t, api, `{"input":"hi","tools":[{"type":"function","name":"look",`+members+`}]}`, upstream{whole: api.answer})
-		if got := gjson.Get(up.body, "tools.0.strict"); w.code != http.StatusOK || !got.Exists() || got.Bool() != want {
-			t.Errorf("%s: status %d, strict is %s in %s", members, w.code, got.Raw, up.body)
+		for i, name := range []string{"Responses", "chat"} {
+			api := exampleAPIs[name]
+			up, w := askExample(t, exampleAPI{path: responsesPath, open: api.open, answer: api.answer},
+				`{"input":"hi","tools":[{"type":"function","name":"a.b","parameters":{"type":"object","properties":{}}`+members+`}]}`, upstream{whole: api.answer})
+			got, unsent := gjson.Get(up.body, "tools.0.strict").Raw+gjson.Get(up.body, "tools.0.function.strict").Raw, w.header.Get("X-Stepfall-Not-Sent")
+			if w.code != http.StatusOK || got != want[i] || unsent != "" {
+				t.Errorf("%q to %s: status %d, strict is %q, want %q; not sent: %q", members, name, w.code, got, want[i], unsent)
+			}
 		}
 	}
 }

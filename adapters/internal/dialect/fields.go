@@ -189,7 +189,9 @@ func foreignNames(p *middleware.Params, field string) (names []string) {
 			case name == "tools" && v.IsObject(): // unknown members of functions, by function name
 				for _, members := range v.Map() {
 					for member := range members.Map() {
-						names = append(names, "tools."+member)
+						if member != "strict" { // which is sent as the function's
+							names = append(names, "tools."+member)
+						}
 					}
 				}
 			default:

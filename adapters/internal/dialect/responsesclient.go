@@ -42,9 +42,12 @@ func (responses) Write(c *Call) (Object, error) {
 		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
-		// If strict is missing, the API assumes true and changes the schema.
 		tool := functionObject(f, "parameters", json.RawMessage("null"))
-		tool["type"], tool["strict"] = "function", f.Strict
+		tool["type"] = "function"
+		// If strict is missing, the API assumes true and changes the schema. Only its own clients can mean that.
+		if own := gjson.GetBytes(p.Extra["tools"], gjson.Escape(f.Name)+".strict"); p.Dialect != middleware.DialectResponses || own.IsBool() {
+			tool["strict"] = f.Strict
+		}
 		return tool
 	})
 	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })

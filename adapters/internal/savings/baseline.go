@@ -87,7 +87,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	answer := cold
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
 	whole := answer
-	whole.HostedCalls = u.HostedCalls
+	whole.HostedCalls, whole.Searches = u.HostedCalls, u.Searches
 	return estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD,

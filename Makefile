@@ -32,11 +32,15 @@ PROTOC_GEN_GO_GRPC := v1.6.2
 help: ## Print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z_-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# go build names each package that it compiles; a line for a hundred shows that it goes on.
+BUILD = set -o pipefail; go build -v -ldflags=-w -o $(1) 2>&1 | awk '/[ \#]/ {print} !/[ \#]/ && ++n % 100 == 0 {print "compiled " n " packages"} {fflush()}' >&2
+
 .PHONY: build
 build: ## Build the command into bin/ and the plugins into bin/plugins/
 	@mkdir -p $(BIN)/plugins
-	go build -ldflags=-w -o $(BIN)/stepfall ./adapters/cli/stepfall
-	@go build -ldflags=-w -o $(BIN)/plugins/ $(PLUGINS)
+	@echo "building the command and the plugins (a minute or two the first time)"
+	@$(call BUILD,$(BIN)/stepfall ./adapters/cli/stepfall)
+	@$(call BUILD,$(BIN)/plugins/ $(PLUGINS))
 
 .PHONY: demo
 demo: build ## Solve the bundled tasks with a cascade, and compare it with always asking the best model
@@ -71,21 +75,22 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: check every 
 # PACKAGES="./sdk/..." tests only those. The slowest packages start first: at the end of
 # the list they would run alone, mostly one test after the other. Many wait for databases,
 # time-outs and kills, and so more of them run at once than there are processors; where they
-# try every attack they wait less, and tests about time would fail more often. CI leaves vet
-# to make lint, which has the same packages vetted whole.
+# try every attack they wait less, and tests about time would fail more often. Vet is left to
+# make lint, which has the same packages vetted whole: here it reads all dependencies first.
 PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./sdk/jail/container ./...
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
-GOTEST = go test $(1) -timeout 30m $(PACKAGES)
+GOTEST = go test $(1) -vet=off -timeout 30m $(PACKAGES)
 ifdef AGAIN
 test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
 GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgname --hide-summary skipped --packages "$(PACKAGES)" \
   --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt -- $(1) -vet=off -timeout 30m
 endif
 
-# Most tests keep little, and collect garbage often: with more of it they take a tenth less of
-# the processor. The limit keeps those that make much from taking a small machine's memory.
-test: export GOGC ?= 400
-test: export GOMEMLIMIT ?= 512MiB
+# Most tests and compilations keep little, and collect garbage often: with more of it they take a
+# tenth less of the processor. The limit keeps those that make much from taking a small machine's
+# memory; SQLite is compiled in three quarters of a GiB.
+build test: export GOGC ?= 400
+build test: export GOMEMLIMIT ?= 1GiB
 
 .PHONY: test
 test: ## Run all tests

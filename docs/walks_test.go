@@ -130,7 +130,7 @@ func (w walk) run(t *testing.T, home string, env []string) []ran {
 	return results
 }
 
-var noise = regexp.MustCompile(`(?m)^(go: downloading|go: finding|go: found|(solving|evaluating|mending|planning) \d+/|go build -o|make(\[\d\])?: (Entering|Leaving)).*\n`)
+var noise = regexp.MustCompile(`(?m)^(go: downloading|go: finding|go: found|(solving|evaluating|mending|planning) \d+/|compiled \d+ packages|go build -o|make(\[\d\])?: (Entering|Leaving)).*\n`)
 
 // tidy makes output that may be published of what a command printed on this machine.
 func tidy(output, home string) string {

@@ -173,8 +173,8 @@ func TestWhyAMatchLeavesAModelOut(t *testing.T) {
 	}{
 		{middleware.Route{Match: "x"}, ""},
 		{middleware.Route{Models: []bool{true, true}}, ""},
-		{middleware.Route{Models: []bool{true, false}}, "is no candidate for this query"},
-		{middleware.Route{Models: []bool{true, false}, Match: "code"}, "is no candidate of match code"},
+		{middleware.Route{Models: []bool{true, false}}, "is not a candidate for this query"},
+		{middleware.Route{Models: []bool{true, false}, Match: "code"}, "is not a candidate of match code"},
 	} {
 		if got := c.route.Exclude(1); got != c.want || c.route.Exclude(0) != "" {
 			t.Errorf("%+v: %q, want %q", c.route, got, c.want)
@@ -236,7 +236,7 @@ func TestTheEdgesOfChecks(t *testing.T) {
 		"a wrapped argument again":   {past("Oslo"), calling("find", `{"__arg1":"Oslo"}`), `repeated_call: repeats the failed call find({"__arg1":"Oslo"})`},
 		"another wrapped argument":   {past("Oslo"), calling("find", `{"__arg1":"Rome"}`), ""},
 		"no argument":                {past("Oslo"), calling("find", `{}`), ""},
-		"a schema broken far inside": {schema, sdk.Answer{Text: `{"a":{"days":"two"}}`}, "json: breaks the JSON schema: at '/a/days': got string, want integer"},
+		"a schema broken far inside": {schema, sdk.Answer{Text: `{"a":{"days":"two"}}`}, "json: violates the JSON schema: at '/a/days': got string, want integer"},
 		"a tool named at the end":    {far, sdk.Answer{Text: "Action: search\nAction Input: it"}, ""},
 		"no tool named at the end":   {far, sdk.Answer{Text: "Action: dance\nAction Input: it"}, "protocol: unknown tool dance"},
 	} {

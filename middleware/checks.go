@@ -51,7 +51,7 @@ func choicesFault(check step.Check, q *sdk.Query, a *sdk.Answer, earlier []sdk.A
 
 func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if why, ok := strings.CutPrefix(a.StopReason, StopError); ok {
-		return "broken off: " + why
+		return "interrupted: " + why
 	}
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
@@ -60,7 +60,7 @@ func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 		}
 		return "cut off at the token limit"
 	case "model_context_window_exceeded", "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "abort", "repetition", "other", "error":
-		return "broken off: " + a.StopReason
+		return "interrupted: " + a.StopReason
 	case "content_filter", "safety", "refusal", "recitation", "finishreasonsafety":
 		return "stopped by a filter: " + a.StopReason
 	}

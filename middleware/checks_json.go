@@ -31,7 +31,7 @@ func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 	text := []byte(a.Text)
 	if len(q.Format.Schema) > 0 {
 		if v := violation(&k.schemas, q.Format.Schema, text); v != "" {
-			return "breaks the JSON schema: " + v
+			return "violates the JSON schema: " + v
 		}
 		return ""
 	}
@@ -54,7 +54,7 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		}
 		tool := findTool(q, call.Name)
 		if tool == nil {
-			return fmt.Sprintf("calls the tool %q, which is not on offer", call.Name)
+			return fmt.Sprintf("calls the tool %q, which is not offered", call.Name)
 		}
 		arguments := call.Arguments
 		if strings.TrimSpace(arguments) == "" {
@@ -80,13 +80,13 @@ func choiceFault(q *sdk.Query, a *sdk.Answer) string {
 	case q.ToolChoice == "" || isCutAsAsked(q, a) || len(a.ToolCalls) == 0 && hasRawPart(a):
 		return ""
 	case len(a.ToolCalls) == 0:
-		return "calls no tool, and has to"
+		return "calls no tool, but must"
 	case findTool(q, q.ToolChoice) == nil: // any tool, or a raw one
 		return ""
 	}
 	for _, call := range a.ToolCalls {
 		if call.Name != q.ToolChoice {
-			return fmt.Sprintf("calls %s in place of %s", call.Name, q.ToolChoice)
+			return fmt.Sprintf("calls %s instead of %s", call.Name, q.ToolChoice)
 		}
 	}
 	return ""

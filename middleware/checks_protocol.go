@@ -49,7 +49,7 @@ func mrklFault(q *sdk.Query, text string) string {
 			continue
 		}
 		if strings.Contains(lower[at:], "\naction:") {
-			return "a final answer and an action at once"
+			return "both a final answer and an action"
 		}
 		if strings.TrimSpace(lower[at+len(final):]) == "" {
 			return "the final answer is empty"

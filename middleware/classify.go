@@ -47,6 +47,9 @@ var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
 // answerText matches clients' errors about an answer that arrived but could not be parsed.
 var answerText = regexp.MustCompile(`(?i)no response|empty response|no content in|unsupported content type: |invalid [a-z ]*field type|parse response|parse stream|json: cannot unmarshal|token too long`)
 
+// lostConnectionText matches clients' errors about a connection that failed or ended. EOF is a word: "typeof" is none.
+var lostConnectionText = regexp.MustCompile(`request timeout|network error|connection refused|connection reset|\beof\b|no response`)
+
 // classify returns the error of a call with its code and whether the same model can be called again.
 func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
@@ -84,7 +87,7 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 func isLostConnection(err error, text string) bool {
 	_, panicked := errors.AsType[*step.PanicError](err)
 	_, isNet := errors.AsType[net.Error](err)
-	return !panicked && (isNet || containsAny(text, "request timeout", "network error", "connection refused", "connection reset", "eof", "no response"))
+	return !panicked && (isNet || lostConnectionText.MatchString(text))
 }
 
 func containsAny(text string, signs ...string) bool {

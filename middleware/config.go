@@ -87,7 +87,7 @@ const (
 
 // ShadowCapUsedUp is the end of the error in the trace of the first step that was not shadowed because
 // the cap was used up.
-const ShadowCapUsedUp = "the cap of the shadow leaves no room for a call; further steps that have no shadow leave no trace of it"
+const ShadowCapUsedUp = "the shadow's cap has no room for a call; further steps without a shadow are not recorded"
 
 // ShadowConfig limits the shadow mode.
 type ShadowConfig struct {
@@ -160,9 +160,9 @@ func (r *Route) Exclude(i int) string {
 	case r.Models == nil || r.Models[i]:
 		return ""
 	case r.Match == "":
-		return "is no candidate for this query"
+		return "is not a candidate for this query"
 	}
-	return "is no candidate of match " + r.Match
+	return "is not a candidate of match " + r.Match
 }
 
 // Config configures New. Only Models must be set.

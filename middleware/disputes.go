@@ -57,15 +57,14 @@ func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bo
 	if run == "" || !disputed && !isFirst {
 		return
 	}
-	now := s.now()
 	shard := s.shard(run)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if shard.byID[run] == nil && !disputed {
 		return
 	}
-	known := s.sessionFor(shard, run, now)
-	known.used = now
+	known := s.sessionFor(shard, run)
+	known.used = s.now()
 	if isFirst {
 		known.disputes = 0
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // errHopelessDraft ends a call whose answer a check is certain to reject.
-var errHopelessDraft = errors.New("no check would let this answer through")
+var errHopelessDraft = errors.New("no check would accept this answer")
 
 // draft is a partial answer whose call is ended once a default check is certain to reject it.
 type draft struct {
@@ -46,7 +46,7 @@ func (d *draft) isHopeless(piece *Delta) bool {
 	if why == "" {
 		return false
 	}
-	d.verdict = &sdk.Verdict{Verifier: check, Outcome: sdk.Failed, Evidence: why + " (cut off while it came)"}
+	d.verdict = &sdk.Verdict{Verifier: check, Outcome: sdk.Failed, Evidence: why + " (canceled while streaming)"}
 	return true
 }
 
@@ -63,7 +63,7 @@ func (d *draft) isUnlikely() bool {
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
 	if d.isUnlikely() {
-		return "check:token_probability", "unsure of its words"
+		return "check:token_probability", "low token probability"
 	}
 	// With tools on offer a tool call can follow, and the text does not count.
 	if c.m.ownChecks || len(c.query.Tools) > 0 {

@@ -55,11 +55,11 @@ func newEmbedder(c Config) (*embedder, error) {
 		}
 		for _, d := range t.deployments {
 			if _, ok := d.llm.(Embedder); !ok {
-				faults = append(faults, fmt.Errorf("embedder %s: a %T makes no embeddings", one.Model.Name, d.llm))
+				faults = append(faults, fmt.Errorf("embedder %s: %T does not support embeddings", one.Model.Name, d.llm))
 			}
 		}
 		if slices.ContainsFunc(c.Models, func(m Candidate) bool { return m.Model.Name == one.Model.Name }) {
-			faults = append(faults, fmt.Errorf("embedder %s: a model has that name", one.Model.Name))
+			faults = append(faults, fmt.Errorf("embedder %s: a model already has that name", one.Model.Name))
 		}
 		e.targets = append(e.targets, t)
 		own.Candidates = append(own.Candidates, step.Candidate{Model: one.Model, OutputTokens: 1})
@@ -87,7 +87,7 @@ func (e *embedder) names() string {
 // Errors are those of a step.
 func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
 	if !m.embedder.has(model) {
-		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s makes no embeddings; %s", model, m.embedder.names())}
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s does not support embeddings; %s", model, m.embedder.names())}
 	}
 	info := InfoFrom(ctx)
 	call := &embeddingRequest{e: m.embedder, request: request}
@@ -111,7 +111,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	var members map[string]json.RawMessage
 	response, _ := result.Answer.Raw.(json.RawMessage)
 	if err := json.Unmarshal(response, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("the embeddings of %s are no JSON object: %w", model, errors.Join(ErrTruncatedStream, err))
+		return nil, fmt.Errorf("the embeddings of %s are not a JSON object: %w", model, errors.Join(ErrTruncatedStream, err))
 	}
 	if members["model"], err = json.Marshal(model); err != nil {
 		return nil, err

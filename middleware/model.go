@@ -219,7 +219,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	c := newCall(ctx, m, messages, options)
 	m.sessions.AddFeatures(&c.query)
 	if m.embedder.has(c.resolved.Model) {
-		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.resolved.Model + " makes embeddings, and no answers"}
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.resolved.Model + " only makes embeddings"}
 	}
 	if schema := c.query.Format.Schema; len(schema) > 0 && !json.Valid(schema) { // no model can be called with it
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: "the schema of the answer is not JSON"}

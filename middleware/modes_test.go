@@ -508,6 +508,22 @@ func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 	}
 }
 
+// A client's error counts as a lost connection if it has the word EOF, not only its letters.
+func TestALostConnectionMakesAModelUnavailable(t *testing.T) {
+	for text, want := range map[string]llms.ErrorCode{
+		"read: EOF": llms.ErrCodeProviderUnavailable, "unexpected EOF": llms.ErrCodeProviderUnavailable, "marshalling: typeof is unsupported": llms.ErrCodeUnknown,
+	} {
+		lost := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+			return nil, errors.New(text)
+		}}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(lost)}})
+		_, err := m.GenerateContent(t.Context(), human("q"))
+		if typed, ok := errors.AsType[*llms.Error](err); !ok || typed.Code != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestCapsHoldAgainstCallsThatNeverComeBack: a provider bills calls that it has begun, and a client that gave up
 // never learns the amount.
 func TestCapsHoldAgainstCallsThatNeverComeBack(t *testing.T) {

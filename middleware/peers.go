@@ -49,7 +49,7 @@ func (s *Sessions) loadShared(id string) {
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	known := s.sessionFor(shard, id, s.now())
+	known := s.sessionFor(shard, id)
 	if !c.Used.After(known.used) {
 		return
 	}

@@ -128,7 +128,7 @@ func (c *call) exclude(i int) string {
 }
 
 // reasonOwnEffort excludes the later arms of a model if the caller states a reasoning effort.
-const reasonOwnEffort = "the caller states the reasoning effort"
+const reasonOwnEffort = "the caller sets the reasoning effort"
 
 // refusalReason returns why every deployment of the candidate would reject the call, or "".
 func (t *target) refusalReason(c *call) (why string) {

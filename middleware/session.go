@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"cmp"
+	"container/list"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -35,11 +36,13 @@ type modelKey struct{ Name, Provider, Served string }
 type sessionShard struct {
 	mu   sync.Mutex
 	byID map[string]*session
+	ids  list.List // of the sessions, that used least recently first
 }
 
 type session struct {
-	last modelKey
-	used time.Time
+	place *list.Element // in ids
+	last  modelKey
+	used  time.Time
 	// disputes counts the disputed steps of a run; see [Sessions.AddFeatures].
 	disputes int
 	// cached has the prefix of the conversation that each model last read.
@@ -108,7 +111,7 @@ func (s *Sessions) RecordUse(id string, result *step.Result) {
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	known := s.sessionFor(shard, id, now)
+	known := s.sessionFor(shard, id)
 	known.last, known.used = s.keys[result.Index], now
 	for i := range result.Attempts {
 		for k := range s.models {
@@ -135,37 +138,21 @@ func cachedTokens(u *sdk.Usage, p *sdk.Price, hadRead bool) int {
 	return u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
 }
 
-// sessionFor returns a session, creating it if necessary. The shard is locked.
-func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *session {
+// sessionFor returns a session to use, creating it if necessary, in place of the one used least recently if the shard
+// is full. The shard is locked.
+func (s *Sessions) sessionFor(shard *sessionShard, id string) *session {
 	known := shard.byID[id]
 	if known != nil {
+		shard.ids.MoveToBack(known.place)
 		return known
 	}
 	if shard.byID == nil {
 		shard.byID = map[string]*session{}
 	}
 	if limit := max(1, s.c.MaxSessions/len(s.memory.shards)); len(shard.byID) >= limit {
-		shard.evict(now.Add(-s.c.IdleTimeout))
+		delete(shard.byID, shard.ids.Remove(shard.ids.Front()).(string))
 	}
-	known = &session{cached: map[modelKey]prefix{}}
+	known = &session{place: shard.ids.PushBack(id), cached: map[modelKey]prefix{}}
 	shard.byID[id] = known
 	return known
-}
-
-// evict removes the sessions last used before the given time, or an arbitrary one if there are none.
-func (s *sessionShard) evict(before time.Time) {
-	dropped := false
-	for id, known := range s.byID {
-		if known.used.Before(before) {
-			delete(s.byID, id)
-			dropped = true
-		}
-	}
-	if dropped {
-		return
-	}
-	for id := range s.byID {
-		delete(s.byID, id)
-		return
-	}
 }

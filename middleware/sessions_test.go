@@ -107,8 +107,7 @@ func TestOnlyWhatIsCachedIsCheaper(t *testing.T) {
 	}
 }
 
-// The number of remembered conversations is limited: idle ones are evicted first, and if none is idle, one for each
-// new conversation.
+// The number of remembered conversations is limited: a new one replaces the one used least recently.
 func TestNoMoreConversationsThanMayBe(t *testing.T) {
 	models := []sdk.Model{{Name: "m0"}}
 	for limit, want := range map[int]int{64: 64, 0: 2000} {
@@ -142,6 +141,20 @@ func TestNoMoreConversationsThanMayBe(t *testing.T) {
 		// On average there are two per shard, each of which has room for four.
 		if got := remembered("new", 32); got < 20 {
 			t.Errorf("%d of 32 new conversations are remembered", got)
+		}
+	}
+}
+
+// A conversation that goes on is remembered, however many others begin.
+func TestAConversationInUseIsRemembered(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := middleware.NewSessions(middleware.SessionConfig{MaxSessions: 64}, []sdk.Model{{Name: "m0"}}, func() time.Time { return now })
+	for i := range 2000 {
+		now = now.Add(time.Second)
+		s.RecordUse("c", answered(0))
+		s.RecordUse(fmt.Sprint("new", i), answered(0))
+		if s.Offsets("c") == nil {
+			t.Fatalf("it is forgotten after %d new ones", i+1)
 		}
 	}
 }

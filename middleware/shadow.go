@@ -127,6 +127,6 @@ func (s *shadow) recordLeftOut(ctx context.Context, q *sdk.Query) {
 	s.m.c.Step.Traces(context.WithoutCancel(ctx), &sdk.Trace{
 		ID: hex.EncodeToString(id[:]), Start: time.Now(), QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant, Conversation: q.Conversation,
 		Policy: s.m.c.Step.Policy, Mode: ShadowAlternative, Stop: sdk.StopError, InputTokens: q.InputTokens, Features: q.Features,
-		Error: fmt.Sprintf("left out: %d shadows were waiting; a smaller share in the shadow block leaves none out", cap(s.queue)),
+		Error: fmt.Sprintf("left out: %d shadows were waiting; lower the share in the shadow block", cap(s.queue)),
 	})
 }

@@ -27,7 +27,7 @@ func (l *loader) assign(a *argument, v value, dst reflect.Value) bool {
 		return l.assignSecret(a, v, result, secret, dst)
 	}
 	if secret != nil {
-		l.complain(v.at, fmt.Sprintf("%s would show a secret", a.name), "Values from env() are secrets, and only api_key and a plugin's config keep them.",
+		l.complain(v.at, fmt.Sprintf("%s would expose a secret", a.name), "Values from env() are secrets, allowed only in api_key and a plugin's config.",
 			fmt.Sprintf("For other values from the environment, set %s%s.", envPrefix, "... instead; docs/policies.md shows how the name is made"))
 		return false
 	}
@@ -46,7 +46,7 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 		if !result.IsNull() && result.Type() == cty.String {
 			l.secrets = append(l.secrets, result.AsString())
 		}
-		l.complain(v.at, fmt.Sprintf("%s must not be written down", a.name), "Whoever reads the policy would have the key.",
+		l.complain(v.at, fmt.Sprintf("%s cannot be in plain text", a.name), "Whoever reads the policy would have the key.",
 			`Put it into an environment variable: `+a.name+` = env("NAME").`)
 		return false
 	}
@@ -67,7 +67,7 @@ func (l *loader) reportUnset(name string, at origin) {
 	}
 	if !l.o.WithoutSecrets && !l.unset[name] {
 		l.unset[name] = true
-		l.report(s, at, fmt.Sprintf("environment variable %s is not set", name), "", "Calls that need this key will be refused by the server.")
+		l.report(s, at, fmt.Sprintf("environment variable %s is not set", name), "", "The server will reject calls that need this key.")
 	}
 }
 
@@ -162,7 +162,7 @@ func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds 
 	case t == cty.Number && seconds:
 		n, _ := result.AsBigFloat().Float64()
 		if math.Abs(n) > math.MaxInt64/2e9 {
-			l.complain(v.at, a.name+" is too long", "No duration is longer than 146 years.", "")
+			l.complain(v.at, a.name+" is too long", "The longest duration is 146 years.", "")
 			return false
 		}
 		d = time.Duration(n * float64(time.Second))
@@ -173,7 +173,7 @@ func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds 
 	case t == cty.String:
 		var err error
 		if d, err = time.ParseDuration(result.AsString()); err != nil {
-			l.complain(v.at, fmt.Sprintf("%q is no duration", result.AsString()), "", `Write a number with its unit: "500ms", "1.5s", "2m", "1h30m".`)
+			l.complain(v.at, fmt.Sprintf("invalid duration %q", result.AsString()), "", `Write a number with its unit: "500ms", "1.5s", "2m", "1h30m".`)
 			return false
 		}
 	default:
@@ -241,7 +241,7 @@ func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst refle
 
 func (l *loader) checkRange(a *argument, v value, n float64) bool {
 	if math.IsInf(n, 0) || a.min != nil && n < *a.min || a.above != nil && n <= *a.above || a.max != nil && n > *a.max {
-		l.complain(v.at, fmt.Sprintf("%s lies outside its range", a.name), "It takes "+a.kind.article()+a.limits()+".", "")
+		l.complain(v.at, fmt.Sprintf("%s is out of range", a.name), "It takes "+a.kind.article()+a.limits()+".", "")
 		return false
 	}
 	return true

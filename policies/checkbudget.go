@@ -22,7 +22,7 @@ func (l *loader) checkBudget(p *Policy) {
 	if p.Fit == nil && b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
 		l.complain(l.originAt("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
 			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
-			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")
+			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to your usual length.")
 	}
 	caps := []moneyCap{
 		{"step_usd", b.StepUSD, l.originAt("budget", "step_usd")}, {"run_usd", b.RunUSD, l.originAt("budget", "run_usd")},
@@ -45,7 +45,7 @@ func (l *loader) checkCaps(caps []moneyCap, cheapest string, usd float64) {
 	for i, c := range caps {
 		if c.usd < usd {
 			l.complain(c.at, fmt.Sprintf("%s leaves no room for a single call", c.name),
-				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", cheapest, number(round(usd))),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest model, costs %s US dollars.", cheapest, number(round(usd))),
 				"Raise the cap, or lower max_output_tokens of a model.")
 		}
 		for _, inner := range caps[:i] {
@@ -62,8 +62,8 @@ func (l *loader) checkLongestAnswers(p *Policy, isCapped bool) {
 	}
 	for _, m := range p.Models {
 		if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
-			l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
-				"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
+			l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no output limit", m.Name),
+				"Caps, including the shadow's, reserve the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then request no more tokens.")
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (l *loader) warnExcludedModels(p *Policy, caps []moneyCap) {
 	for i := range p.Models {
 		m := &p.Models[i]
 		if usd := longestAnswerUSD(m); usd > lowest.usd {
-			l.warn(lowest.at, fmt.Sprintf("%s keeps out model %q", lowest.name, m.Name),
+			l.warn(lowest.at, fmt.Sprintf("%s excludes model %q", lowest.name, m.Name),
 				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, %d tokens, costs %s US dollars. It is asked only if a request sets a lower max_tokens.", m.Name, m.MaxOutputTokens, number(round(usd))),
 				"Raise the cap, or set max_output_tokens of the model to what its answers need.")
 		}

@@ -35,7 +35,7 @@ func (l *loader) hasPrice(m *Model) bool {
 func (l *loader) checkCatalogDates(p *Policy) {
 	for _, c := range p.Catalog {
 		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
-			l.complain(l.originAt("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
+			l.complain(l.originAt("catalog", c.Name, "as_of"), fmt.Sprintf("invalid date %q", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func (l *loader) warnOldPrices(p *Policy) {
 	}
 	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s more than 18 months old", plural(len(old), "price")+isOrAre(len(old))),
 		strings.Join(old, "\n"),
-		fmt.Sprintf("Look there; when a price still holds, say so: catalog %q { as_of = %q }. A price block within it, or in the model, changes the price.",
+		fmt.Sprintf("Check there; if a price is still valid, set catalog %q { as_of = %q }. A price block within it, or in the model, changes the price.",
 			facts.Name, l.o.Today.Format(time.DateOnly)))
 }
 

@@ -22,7 +22,7 @@ func (l *loader) checkModel(p *Policy, m *Model) {
 	}
 	l.checkPrice(m, priced, append(slices.Clone(path), "price"))
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
-		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
+		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("max_output_tokens of model %q exceed its context", m.Name),
 			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens),
 			"Raise context_tokens, or lower max_output_tokens.")
 	}
@@ -52,18 +52,18 @@ func (l *loader) checkAddresses(m *Model, path []string) {
 		if err == nil && address.User != nil {
 			password, _ := address.User.Password()
 			l.secrets = append(l.secrets, password)
-			l.complain(l.originAt(where...), "base_url holds a name or password", "It would show in plans, logs and errors of the server.",
-				`Take it out of the address; a key belongs into api_key = env("NAME").`)
+			l.complain(l.originAt(where...), "base_url contains credentials", "They would show in plans, logs and server errors.",
+				`Remove them; a key belongs in api_key = env("NAME").`)
 		}
 		if d.BaseURL != "" && !strings.HasPrefix(d.BaseURL, "http://") && !strings.HasPrefix(d.BaseURL, "https://") {
-			l.complain(l.originAt(where...), fmt.Sprintf("%q is no address", d.BaseURL), "", "An address begins with http:// or https://.")
+			l.complain(l.originAt(where...), fmt.Sprintf("invalid URL %q", d.BaseURL), "", "A URL begins with http:// or https://.")
 		}
 	}
 }
 
 func (l *loader) warnUnusedAddress(m *Model, path []string) {
 	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
-		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
+		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `The application supplies models of the provider "go".`, "Remove them, or name the provider that serves the model.")
 	}
 }
 
@@ -87,9 +87,9 @@ func (l *loader) checkPrices(m *Model, path []string) {
 		switch {
 		case one.usd > 0 || m.embeds() && one.name == "output_usd_per_million":
 		case given:
-			l.complain(l.originAt(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
+			l.complain(l.originAt(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, set free = true instead of prices.")
 		default:
-			l.complain(l.originAt(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, say free = true instead of prices.")
+			l.complain(l.originAt(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, set free = true instead of prices.")
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (l *loader) checkPlugins(p *Policy) {
 			continue
 		}
 		if e.DoubtUpTo > 0 {
-			l.complain(l.originAt("estimator", e.Name, "doubt_up_to"), "only the estimator \"agreement\" doubts", "", "Remove doubt_up_to.")
+			l.complain(l.originAt("estimator", e.Name, "doubt_up_to"), "doubt_up_to requires the estimator \"agreement\"", "", "Remove doubt_up_to.")
 		}
 		role := roleEstimator
 		if e.Estimates == "cost" {
@@ -43,7 +43,7 @@ func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
 func (l *loader) checkBuiltIn(e *Estimator) {
 	if e.Estimates != "quality" || !e.Config.Empty() {
-		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It goes by the models' quality blocks, and by their prices where there are none.", "Remove estimates and config.")
+		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It uses the models' quality blocks, or their prices where there are none.", "Remove estimates and config.")
 	}
 }
 
@@ -83,11 +83,11 @@ func (l *loader) checkProgram(g *Plugin) {
 		}
 	}
 	if g.Checksum = strings.ToLower(g.Checksum); g.Checksum != "" && !isHash(g.Checksum) {
-		l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check, prints it.")
+		l.complain(l.originAt(append(path, "checksum")...), "not a SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check, prints it.")
 	}
 	for _, layer := range g.Require {
 		if !slices.Contains(jail.Names(), layer) {
-			l.complain(l.originAt(append(path, "require")...), fmt.Sprintf("there is no isolation %q", layer), "", suggest(layer, jail.Names()))
+			l.complain(l.originAt(append(path, "require")...), fmt.Sprintf("unknown isolation layer %q", layer), "", suggest(layer, jail.Names()))
 		}
 	}
 }

@@ -53,9 +53,9 @@ func TestConditionsOfAMatch(t *testing.T) {
 	}{
 		"nothing":              {policies.When{}, sdk.Query{}, ""},
 		"a group":              {policies.When{Groups: []string{"x", "code-*"}}, sdk.Query{Group: "code-go"}, ""},
-		"another group":        {policies.When{Groups: []string{"x"}}, sdk.Query{Group: "y"}, `its group "y" is none of ["x"]`},
-		"no group at all":      {policies.When{Groups: []string{}}, sdk.Query{}, `its group "" is none of []`},
-		"another tenant":       {policies.When{Groups: []string{"*"}, Tenants: []string{"blue"}}, sdk.Query{Tenant: "red"}, `its tenant "red" is none of ["blue"]`},
+		"another group":        {policies.When{Groups: []string{"x"}}, sdk.Query{Group: "y"}, `its group "y" is not in ["x"]`},
+		"no group at all":      {policies.When{Groups: []string{}}, sdk.Query{}, `its group "" is not in []`},
+		"another tenant":       {policies.When{Groups: []string{"*"}, Tenants: []string{"blue"}}, sdk.Query{Tenant: "red"}, `its tenant "red" is not in ["blue"]`},
 		"one of the tools":     {policies.When{Tools: []string{"find"}}, sdk.Query{Tools: []sdk.Tool{{Name: "run"}, {Name: "find"}}}, ""},
 		"none of the tools":    {policies.When{Tools: []string{"*"}}, sdk.Query{}, `it offers none of the tools ["*"]`},
 		"tests":                {policies.When{Checks: &yes}, tested, ""},
@@ -71,7 +71,7 @@ func TestConditionsOfAMatch(t *testing.T) {
 		"another label":        {policies.When{Labels: map[string]string{"a": "1", "b": "2"}}, sdk.Query{Labels: map[string]string{"a": "1", "b": "3"}}, `its label b is "3", not "2"`},
 		"a label that is not":  {policies.When{Labels: map[string]string{"a": "*"}}, sdk.Query{}, `its label a is "", not "*"`},
 		"a pattern as a name":  {policies.When{Groups: []string{"[x"}}, sdk.Query{Group: "[x"}, ""},
-		"a pattern that isn't": {policies.When{Groups: []string{"[x"}}, sdk.Query{Group: "x"}, `its group "x" is none of ["[x"]`},
+		"a pattern that isn't": {policies.When{Groups: []string{"[x"}}, sdk.Query{Group: "x"}, `its group "x" is not in ["[x"]`},
 	} {
 		if got := c.when.Why(&c.q); got != c.why || c.when.Matches(&c.q) != (c.why == "") {
 			t.Errorf("%s: %q, matches %v; want %q", what, got, c.when.Matches(&c.q), c.why)

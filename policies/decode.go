@@ -30,7 +30,7 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 		a := &b.args[i]
 		id, given := tree[a.name].(leaf)
 		if given && !a.applies(label) {
-			l.complain(l.values[id].at, fmt.Sprintf("%s means nothing to the strategy %s", a.name, label), fmt.Sprintf("It has %s.", strings.Join(b.argNamesOf(label), ", ")),
+			l.complain(l.values[id].at, fmt.Sprintf("%s is not supported by strategy %s", a.name, label), fmt.Sprintf("It has %s.", strings.Join(b.argNamesOf(label), ", ")),
 				fmt.Sprintf("Remove it, or choose a strategy that has it: %s.", strings.Join(a.kinds, ", ")))
 			continue
 		}

@@ -169,7 +169,7 @@ func (l *loader) warn(at origin, summary, detail, hint string) {
 func (l *loader) report(s schema.Severity, at origin, summary, detail, hint string) {
 	if l.reported[s]++; l.reported[s] > maxDiagnostics {
 		if l.reported[s] == maxDiagnostics+1 {
-			l.diags = append(l.diags, diagnostic{Severity: s, Summary: fmt.Sprintf("more than %d %ss: the others are not told", maxDiagnostics, s)})
+			l.diags = append(l.diags, diagnostic{Severity: s, Summary: fmt.Sprintf("more than %d %ss: the rest are omitted", maxDiagnostics, s)})
 		}
 		return
 	}

@@ -136,7 +136,7 @@ func TestDidYouMean(t *testing.T) {
 		names []string
 		want  string
 	}{
-		{"a", nil, "There is none."},
+		{"a", nil, "None is defined."},
 		{"smal", []string{"small"}, `Did you mean "small"?`},
 		{"tiny", []string{"average"}, `Choose among "average".`},
 		{"smal", []string{"small", "large"}, `Did you mean "small"? Choose among "small", "large".`},

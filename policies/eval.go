@@ -63,7 +63,7 @@ func (l *loader) functions(dir string) map[string]function.Function {
 		"duration": textFunction("text", cty.Number, "a duration cannot be a secret", func(text string) (cty.Value, error) {
 			d, err := time.ParseDuration(text)
 			if err != nil {
-				return cty.NilVal, fmt.Errorf("%q is no duration: write \"1.5s\", \"2m\" or \"1h30m\"", text)
+				return cty.NilVal, fmt.Errorf("invalid duration %q: write \"1.5s\", \"2m\" or \"1h30m\"", text)
 			}
 			return cty.NumberFloatVal(d.Seconds()).Mark(secondsMark{}), nil
 		}),
@@ -74,7 +74,7 @@ func (l *loader) functions(dir string) map[string]function.Function {
 
 func (l *loader) env(name string) (cty.Value, error) {
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
-		return cty.NilVal, fmt.Errorf("%.40q is no name of a variable", name)
+		return cty.NilVal, fmt.Errorf("%.40q is not a variable name", name)
 	}
 	v := l.environ[name]
 	if l.o.WithoutSecrets {
@@ -133,7 +133,7 @@ func (l *loader) evalLocals(tree map[string]any) {
 		}
 		v := l.values[id]
 		if states[name] == 1 {
-			l.complain(v.at, fmt.Sprintf("local %s needs itself", name), strings.Join(append(open[slices.Index(open, name):], name), " -> "), "Give one of them a value of its own.")
+			l.complain(v.at, fmt.Sprintf("local %s refers to itself", name), strings.Join(append(open[slices.Index(open, name):], name), " -> "), "Give one of them a value of its own.")
 			return
 		}
 		states[name] = 1

@@ -155,12 +155,12 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 	inner := makePath(out, keys)
 	at.where = ""
 	if prev, dup := p.l.recordBlock(full, at, p.name); dup {
-		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
+		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("The first one is at %s:%d.", prev.Filename, prev.Start.Line),
 			"Put the arguments of both into one block.")
 	}
 	if prev := p.excludedBy(sub, full); prev != nil {
-		p.l.complain(at, fmt.Sprintf("two %s blocks", blk.Type), fmt.Sprintf("The other one stands at %s:%d.", prev.Filename, prev.Start.Line),
-			"There is one strategy in a place; queries that need another get it by a match block.")
+		p.l.complain(at, fmt.Sprintf("two %s blocks", blk.Type), fmt.Sprintf("The other one is at %s:%d.", prev.Filename, prev.Start.Line),
+			"Only one is allowed; match blocks give some queries a strategy of their own.")
 	}
 	p.walk(blk.Body, sub, inner, full, here)
 }
@@ -187,7 +187,7 @@ func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 	for _, a := range attributes(blk.Body) {
 		if prev, dup := m[a.Name].(leaf); dup {
 			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
-				fmt.Sprintf("The other one stands at %s:%d.", p.name, p.l.values[prev].at.rng.Start.Line), "")
+				fmt.Sprintf("The other one is at %s:%d.", p.name, p.l.values[prev].at.rng.Start.Line), "")
 		}
 		m[a.Name] = p.add(a.Expr, origin{rng: a.Expr.Range(), where: "locals"})
 	}
@@ -222,11 +222,11 @@ func (p fileParser) checkLabels(blk *hclsyntax.Block, sub *block, at origin) boo
 		return false
 	}
 	if len(label) > maxName {
-		p.l.complain(at, fmt.Sprintf("a name of %d bytes", len(label)), fmt.Sprintf("Names are no longer than %d.", maxName), "")
+		p.l.complain(at, fmt.Sprintf("a name of %d bytes", len(label)), fmt.Sprintf("Names may have up to %d.", maxName), "")
 		return false
 	}
 	if !labelPattern.MatchString(label) {
-		p.l.complain(at, fmt.Sprintf("%q is no name", label), "Names begin with a letter or digit and go on with letters, digits, spaces and . _ / : @ + -", "")
+		p.l.complain(at, fmt.Sprintf("invalid name %q", label), "Names begin with a letter or digit, followed by letters, digits, spaces and . _ / : @ + -", "")
 		return false
 	}
 	return true
@@ -259,7 +259,7 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 	}
 	hint := cmp.Or(didYouMean(name, b.argNames()), didYouMean(name, b.blockNames()), topLevelHint(name, b))
 	if hint == "" && len(b.args) > 0 {
-		hint = "What there is here: " + strings.Join(b.argNames(), ", ") + "."
+		hint = "Arguments here: " + strings.Join(b.argNames(), ", ") + "."
 	}
 	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
 }
@@ -290,7 +290,7 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 	}
 	hint = cmp.Or(hint, topLevelHint(name, b))
 	if hint == "" && len(names) > 0 {
-		hint = "Blocks that there are here: " + strings.Join(names, ", ") + "."
+		hint = "Blocks here: " + strings.Join(names, ", ") + "."
 	}
 	l.complain(at, fmt.Sprintf("unknown block %q", name), "", hint)
 }
@@ -381,7 +381,7 @@ func didYouMean(given string, names []string) string {
 
 func suggest(given string, names []string) string {
 	if len(names) == 0 {
-		return "There is none."
+		return "None is defined."
 	}
 	hint, near := "Choose among "+strings.Join(namesOf(names, strconv.Quote), ", ")+".", didYouMean(given, names)
 	if near != "" && len(names) == 1 {

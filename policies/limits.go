@@ -57,10 +57,10 @@ func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 		}
 		n.add(t)
 		if n.depth > maxNesting {
-			return limitDiagnostic(t.Range, "nested too deep", fmt.Sprintf("Brackets, templates and operators may lie %d deep in one another.", maxNesting))
+			return limitDiagnostic(t.Range, "nested too deeply", fmt.Sprintf("Brackets, templates and operators may be nested %d deep.", maxNesting))
 		}
 		if n.frames[len(n.frames)-1].parts > maxParts {
-			return limitDiagnostic(t.Range, "a text of too many parts", fmt.Sprintf("A text may have %d lines and insertions. file() reads longer ones.", maxParts))
+			return limitDiagnostic(t.Range, "a text of too many parts", fmt.Sprintf("A text may have %d lines and interpolations. file() reads longer ones.", maxParts))
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func (m *meter) value(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl
 	v, diags := expr.Value(ctx)
 	n, beyond := weigh(v, m.left)
 	if beyond && m.over == nil {
-		m.over = limitDiagnostic(expr.Range(), "a number beyond all bounds", "No number of a policy is as large as 1e308, or as near to 0.")
+		m.over = limitDiagnostic(expr.Range(), "a number out of range", "No number of a policy is as large as 1e308, or as near to 0.")
 	}
 	if !m.spend(expr, n) {
 		return cty.DynamicVal, hcl.Diagnostics{m.over}
@@ -168,9 +168,9 @@ func (m *meter) spend(expr hcl.Expression, n int) bool {
 	switch {
 	case m.over != nil:
 	case m.left < 0:
-		m.over = limitDiagnostic(expr.Range(), "the expressions take too much work", fmt.Sprintf("All that they make, on the way too, may be %d values, of which a text is one for each %d bytes.", maxWork, textUnit))
+		m.over = limitDiagnostic(expr.Range(), "the expressions are too complex", fmt.Sprintf("Results and intermediate values may total %d, where a text counts as one for each %d bytes.", maxWork, textUnit))
 	case time.Now().After(m.until):
-		m.over = limitDiagnostic(expr.Range(), "the expressions take too long", fmt.Sprintf("They are given %s.", maxTime))
+		m.over = limitDiagnostic(expr.Range(), "the expressions take too long", fmt.Sprintf("The limit is %s.", maxTime))
 	}
 	return m.over == nil
 }
@@ -263,6 +263,6 @@ func (m *meter) wrap(at *hclsyntax.Expression) {
 func (l *loader) reportLimit(where string) {
 	if !l.work.reported {
 		l.work.reported = true
-		l.complain(origin{rng: *l.work.over.Subject, where: where}, l.work.over.Summary, l.work.over.Detail, "Write down what they come to.")
+		l.complain(origin{rng: *l.work.over.Subject, where: where}, l.work.over.Summary, l.work.over.Detail, "Write their results instead.")
 	}
 }

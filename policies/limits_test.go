@@ -51,9 +51,9 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	const strategy = "strategy \"index\" {\n  lambda = 1\n}\n"
 	for _, c := range []struct{ text, says string }{
 		{strategy + "budget {\n  step_usd = 0.02\n}\n", ""},
-		{strategy + "budget {\n  step_usd = 0.0199\n}\n", `the policy has 1 warning; step_usd keeps out model "large"; the longest answer of "large", 10000 tokens, costs 0.02 US dollars.`},
-		{strategy + "budget {\n  step_usd = 0.01\n}\n", `the policy has 1 warning; step_usd keeps out model "large"`},
-		{strategy + "budget {\n  step_usd = 0.0099\n}\n", `step_usd leaves no room for a single call; The worst case of a call is reserved before it: the longest answer of "small", the cheapest there, costs 0.01 US dollars.`},
+		{strategy + "budget {\n  step_usd = 0.0199\n}\n", `the policy has 1 warning; step_usd excludes model "large"; the longest answer of "large", 10000 tokens, costs 0.02 US dollars.`},
+		{strategy + "budget {\n  step_usd = 0.01\n}\n", `the policy has 1 warning; step_usd excludes model "large"`},
+		{strategy + "budget {\n  step_usd = 0.0099\n}\n", `step_usd leaves no room for a single call; The worst case of a call is reserved before it: the longest answer of "small", the cheapest model, costs 0.01 US dollars.`},
 		{strategy + "budget {\n  expected_usd_per_query = 0.0005\n}\n", ""},
 		{strategy + "budget {\n  expected_usd_per_query = 0.0004\n}\n", `the budget is below the cheapest model; A usual answer of "small" costs 0.0005 US dollars before its prompt is counted; the budget is 0.0004.`},
 		{strategy + "budget {\n  step_usd = 1\n  run_usd = 1\n  tenant_usd = 1\n}\n", ""},
@@ -66,9 +66,9 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 		{strategy + "retry {\n  base_delay = \"2s\"\n  max_delay = \"2s\"\n}\n", ""},
 		{strategy + "retry {\n  base_delay = \"2s\"\n  max_delay = \"1s\"\n}\n", "max_delay is shorter than base_delay; No wait is longer than max_delay: 1s."},
 		{strategy + "baseline = \"small\"\nholdout {\n  share = 0.99\n}\n", ""},
-		{strategy + "baseline = \"small\"\nholdout {\n  share = 0\n}\n", "a holdout of 0 measures nothing; No run goes the baseline's way."},
-		{strategy + "baseline = \"small\"\nholdout {\n  share = 1\n}\n", "with a holdout of 1 the policy never decides; Every run goes the baseline's way."},
-		{strategy + "override\n", `model "small" answers longer than its context; max_output_tokens is 10001, context_tokens 10000: prompt and answer together.`},
+		{strategy + "baseline = \"small\"\nholdout {\n  share = 0\n}\n", "a holdout of 0 measures nothing; No run uses the baseline."},
+		{strategy + "baseline = \"small\"\nholdout {\n  share = 1\n}\n", "with a holdout of 1 the policy never decides; Every run uses the baseline."},
+		{strategy + "override\n", `model "small" exceed its context; max_output_tokens is 10001, context_tokens 10000: prompt and answer together.`},
 	} {
 		text := limited + c.text
 		if strings.HasSuffix(text, "override\n") {
@@ -228,14 +228,14 @@ func TestBudgetsGoByTheCheapestModel(t *testing.T) {
 	free := limited + "model \"home\" {\n  provider = \"ollama\"\n  price {\n    free = true\n  }\n}\n"
 	unbounded := strings.Replace(limited, "max_output_tokens      = 10000\n", "", 1)
 	for name, c := range map[string]struct{ text, says string }{
-		"the first is cheapest": {limited + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "small", the cheapest there, costs 0.01 US`},
-		"it reasons":            {reasons + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "large", the cheapest there, costs 0.02 US`},
-		"one is free":           {free + "budget {\n  step_usd = 0.001\n  expected_usd_per_query = 0.0001\n}\n", `step_usd keeps out model "small"`},
-		"no longest answer":     {unbounded + "budget {\n  step_usd = 1\n}\n", `model "small" has no longest answer`},
-		"a run's cap":           {unbounded + "budget {\n  run_usd = 1\n}\n", `model "small" has no longest answer`},
-		"a tenant's cap":        {unbounded + "budget {\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", `model "small" has no longest answer`},
-		"each tenant's cap":     {unbounded + "budget {\n  tenant_usd = 1\n}\n", `model "small" has no longest answer`},
-		"a shadow's cap":        {unbounded + "mode = \"shadow\"\nbaseline = \"small\"\nshadow {\n  max_usd = 1\n}\n", `model "small" has no longest answer`},
+		"the first is cheapest": {limited + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "small", the cheapest model, costs 0.01 US`},
+		"it reasons":            {reasons + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "large", the cheapest model, costs 0.02 US`},
+		"one is free":           {free + "budget {\n  step_usd = 0.001\n  expected_usd_per_query = 0.0001\n}\n", `step_usd excludes model "small"`},
+		"no longest answer":     {unbounded + "budget {\n  step_usd = 1\n}\n", `model "small" has no output limit`},
+		"a run's cap":           {unbounded + "budget {\n  run_usd = 1\n}\n", `model "small" has no output limit`},
+		"a tenant's cap":        {unbounded + "budget {\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", `model "small" has no output limit`},
+		"each tenant's cap":     {unbounded + "budget {\n  tenant_usd = 1\n}\n", `model "small" has no output limit`},
+		"a shadow's cap":        {unbounded + "mode = \"shadow\"\nbaseline = \"small\"\nshadow {\n  max_usd = 1\n}\n", `model "small" has no output limit`},
 		"no cap":                {unbounded, ""},
 		"no tenant":             {limited + "budget {\n  tenant_period = \"1h\"\n}\n", "tenant_period has no effect"},
 		"each tenant":           {limited + "budget {\n  tenant_usd = 1\n  tenant_period = \"1h\"\n}\n", ""},
@@ -378,9 +378,9 @@ func TestErrorRatesOfVerifiers(t *testing.T) {
 	}
 	for arguments, want := range map[string]string{
 		"false_pass = 0.1\n  learn = true":        "both given and learned",
-		"false_pass = 0.7\n  false_reject = 0.3":  "1 or more together",
-		"as = \"signal\"\n  false_reject = 0.1":   "gives no verdicts",
-		"as = \"signal\"\n  false_reject = 0":     "gives no verdicts",
+		"false_pass = 0.7\n  false_reject = 0.3":  "must be below 1",
+		"as = \"signal\"\n  false_reject = 0.1":   "never passes an answer",
+		"as = \"signal\"\n  false_reject = 0":     "never passes an answer",
 		"false_pass = 0\n  learn = true":          "both given and learned",
 		"false_pass = 0":                          "",
 		"false_pass = 0.1\n  false_reject = 0.02": "",

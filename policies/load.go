@@ -197,7 +197,7 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 	l.loaded = append(l.loaded, name)
 	l.sources[name] = src
 	if l.size += len(src); l.size > maxSources || len(l.loaded) > maxFiles {
-		l.complain(origin{rng: hcl.Range{Filename: name}}, "the policy is too large", fmt.Sprintf("Its files are more than %d, or larger than %s together.", maxFiles, Bytes(maxSources)), "")
+		l.complain(origin{rng: hcl.Range{Filename: name}}, "the policy is too large", fmt.Sprintf("It has more than %d files, or they exceed %s together.", maxFiles, Bytes(maxSources)), "")
 		l.broken = true
 		return
 	}

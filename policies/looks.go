@@ -142,13 +142,13 @@ func (l *loader) warnUnreadSignals(p *Policy) {
 		switch {
 		case v.As == "" || v.As == "verdict":
 		case p.Fit == nil && !l.o.Looked:
-			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("what verifier %q finds is a signal that nothing reads", v.Name),
+			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("nothing reads the signal of verifier %q", v.Name),
 				"Only the estimator of a profile reads signals, if it was fitted to outcomes that have a column of that name.",
-				"Add fit { profile = \"profile.json\" }, fitted to outcomes of stepfall collect with this policy, or leave out as.")
+				"Add fit { profile = \"profile.json\" }, fitted to outcomes of stepfall collect with this policy, or remove the argument as.")
 		case v.As == "bought" && p.Strategy.Kind != "index":
 			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("%s buys no signals", p.Strategy.Kind),
-				"Only index weighs what a look at an answer would gain against its price: verifier \""+v.Name+"\" is never asked.",
-				"Say strategy \"index\", or as = \"signal\", to ask it of every answer.")
+				"Only index weighs the gain of a signal against its price: verifier \""+v.Name+"\" is never called.",
+				"Use strategy \"index\", or as = \"signal\" to run it on every answer.")
 		}
 	}
 }
@@ -168,13 +168,13 @@ func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, wh
 		other := ""
 		for i := range p.Verifiers {
 			if v := &p.Verifiers[i]; v.Rejects() {
-				other = fmt.Sprintf("\nor, where an answer that keeps the schema is right, say may_pass = true in the config of verifier %q: as it is, it only finds faults;", v.Name)
+				other = fmt.Sprintf("\nor, where an answer that keeps the schema is right, set may_pass = true in the config of verifier %q: without it, it only finds faults;", v.Name)
 			}
 		}
-		l.warn(l.blockOrigin(path), fmt.Sprintf("nothing looks at the answers, so that %s only routes", s.Kind),
+		l.warn(l.blockOrigin(path), fmt.Sprintf("nothing judges the answers, so %s only routes", s.Kind),
 			"No verifier, estimator or profile tells right answers from wrong ones: each query goes to one model, chosen by the\n"+
 				"quality blocks and prices, and to another only where a free check (refusal, format) rejects the answer; std_dev is not read.",
-			"Add something that looks, for instance a model that judges:\n\n"+Judge(open)+other+"\nor say that routing is meant: strategy \"route\".")
+			"Add a verifier, for instance a model that judges:\n\n"+Judge(open)+other+"\nor, if routing is intended, use strategy \"route\".")
 	}
 }
 
@@ -220,15 +220,15 @@ func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Ve
 	if v.needs() == needsTests || said {
 		judge = strings.Replace(judge, "\n", "\n  when {\n    checks = false\n  }\n", 1)
 	}
-	summary := fmt.Sprintf("nothing looks at answers to queries without %s, such as those of a chat", cmp.Or(v.needs(), needsTests))
+	summary := fmt.Sprintf("nothing judges answers to queries without %s, such as chats", cmp.Or(v.needs(), needsTests))
 	detail := s.Kind + " only routes them: each goes to one model, chosen by the quality blocks and prices, and to another only where a free check (refusal, format) rejects the answer."
-	hint := "To have something look at them too, add for instance a model that judges:\n\n" + judge
+	hint := "To judge them too, add a verifier, for instance a model that judges:\n\n" + judge
 	if said {
 		p.Unjudged = summary + ".\n" + detail + "\n" + hint
 		return
 	}
 	l.warn(l.blockOrigin([]string{"verifier", v.Name}), summary, detail,
-		hint+fmt.Sprintf("\nor, where verifier %q is only meant for the others, as with stepfall swe, say so: when { checks = true }.", v.Name))
+		hint+fmt.Sprintf("\nor, where verifier %q is only meant for the others, as with stepfall swe, set when { checks = true }.", v.Name))
 }
 
 // Judge returns a verifier block in which the cheapest model judges the answers of all models except the most

@@ -105,10 +105,10 @@ func TestSetbacksAreCountedWhereABlockAsks(t *testing.T) {
 // A policy whose answers nothing judges gets a warning, unless it states that intent.
 func TestWarningsWhereNothingLooks(t *testing.T) {
 	const (
-		blind  = "nothing looks at the answers"
-		partly = "nothing looks at answers to queries without a work tree or tests"
-		schema = "nothing looks at answers to queries without a JSON schema or tools"
-		unread = "is a signal that nothing reads"
+		blind  = "nothing judges the answers"
+		partly = "nothing judges answers to queries without a work tree or tests"
+		schema = "nothing judges answers to queries without a JSON schema or tools"
+		unread = "nothing reads the signal of"
 		unsold = "cascade buys no signals"
 	)
 	two := limited[:strings.Index(limited, "verifier")]
@@ -130,7 +130,7 @@ func TestWarningsWhereNothingLooks(t *testing.T) {
 		"a command":            {text: strategy("") + verifier(`plugin = "verifier-command"`)},
 		"an estimator":         {text: strategy("") + "estimator \"e\" {\n  plugin = \"agreement\"\n}\n"},
 		"no log-probabilities": {text: strategy("") + "estimator \"e\" {\n  plugin = \"estimator-logprob\"\n}\n", says: blind},
-		"only faults":          {text: strategy("") + verifier(`plugin = "verifier-schema"`), says: "say may_pass = true in the config of verifier \"v\""},
+		"only faults":          {text: strategy("") + verifier(`plugin = "verifier-schema"`), says: "set may_pass = true in the config of verifier \"v\""},
 		"a schema that passes": {text: strategy("") + verifier("plugin = \"verifier-schema\"\n  config {\n    may_pass = true\n  }"), says: schema},
 		"tests":                {text: strategy("") + verifier(`plugin = "verifier-tests"`), says: partly},
 		"tests of patches":     {text: strategy("") + verifier(`plugin = "verifier-tests"`), o: policies.LoadOptions{Patches: true}},

@@ -27,9 +27,9 @@ func (w When) Why(q *sdk.Query) string {
 	case "":
 		return ""
 	case "groups":
-		return fmt.Sprintf("its group %q is none of %q", q.Group, w.Groups)
+		return fmt.Sprintf("its group %q is not in %q", q.Group, w.Groups)
 	case "tenants":
-		return fmt.Sprintf("its tenant %q is none of %q", q.Tenant, w.Tenants)
+		return fmt.Sprintf("its tenant %q is not in %q", q.Tenant, w.Tenants)
 	case "tools":
 		return fmt.Sprintf("it offers none of the tools %q", w.Tools)
 	case "checks":

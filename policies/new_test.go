@@ -101,7 +101,7 @@ func TestNewSaysWhatIsWrong(t *testing.T) {
 			Name: "v", Plugin: "p", Config: policies.NewConfig(map[string]any{"f": func() {}}),
 		}},
 	}, policies.LoadOptions{Env: []string{}})
-	for _, want := range []string{`Did you mean "openai"`, "mean lies outside its range", "order means nothing to the strategy route", "in model.m", "f cannot be sent to a plugin"} {
+	for _, want := range []string{`Did you mean "openai"`, "mean is out of range", "order is not supported by strategy route", "in model.m", "f cannot be sent to a plugin"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

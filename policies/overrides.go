@@ -54,7 +54,7 @@ func (l *loader) parseSet(text string) map[string]any {
 	}
 	traversal, diags := hclsyntax.ParseTraversalAbs([]byte(left), "--set", hcl.InitialPos)
 	if diags.HasErrors() {
-		l.complain(at, fmt.Sprintf("--set %s is no path to an argument", left), "",
+		l.complain(at, fmt.Sprintf("--set %s is not the path of an argument", left), "",
 			`Write names with dots, and labels in brackets when they hold more than letters, digits, - and _: model["gpt-4.1"].base_url.`)
 		return nil
 	}
@@ -161,7 +161,7 @@ func (l *loader) find(tokens []string, at origin, complain func(at origin, summa
 		match := matchingKeys(b.blockNames(), token, same)
 		if len(match) == 0 {
 			names := append(b.argNamesOf(label), b.blockNames()...)
-			complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
+			complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "Names here: "+strings.Join(names, ", ")+"."))
 			return nil, nil, false
 		}
 		b, label = b.block(match[0]), ""

@@ -33,7 +33,7 @@ const (
 )
 
 // ErrNoPair means that there is no [Pair], because there are not two cheap models of different makers.
-var ErrNoPair = errors.New("that takes two cheap models of different makers before a large one")
+var ErrNoPair = errors.New("a pair requires two cheap models of different makers and a large one")
 
 // CheapPair returns the two cheap models of different makers whose cascade before the most expensive
 // model has the lowest expected cost, or an error with the reason why there is none. Models without tools are
@@ -59,7 +59,7 @@ func (p *Policy) CheapPair() (*Pair, error) {
 	case best.Cheap[0] == nil:
 		return nil, ErrNoPair
 	case best.Cost > 1-leastSaving:
-		return nil, fmt.Errorf("%s and %s are not cheap enough beside %s: %.0f %% of its cost is expected; a cheaper model of each maker would do",
+		return nil, fmt.Errorf("%s and %s are not cheap enough next to %s: %.0f %% of its cost is expected; use a cheaper model of each maker",
 			best.Cheap[0].Served, best.Cheap[1].Served, best.Large.Served, 100*best.Cost)
 	}
 	return &best, nil
@@ -78,16 +78,16 @@ func (p *Policy) toolModels() (list []*Model) {
 
 // Expectation describes how much the pair is expected to save, and the basis of that figure.
 func (pair *Pair) Expectation() string {
-	return fmt.Sprintf("about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
-		"and were then right as often as the large one; what more they save is spent on hard runs and on the tools on which they differ", 100*(1-holdoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
+	return fmt.Sprintf("about %.0f %% saved compared with %s alone. This is based on prices and on 1,700 recorded function calls where such models agreed on %.0f %% "+
+		"and were then right as often as the large one; further savings are spent on hard runs and on tools on which they differ", 100*(1-holdoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
 }
 
 // Blocks returns the blocks of an agent's first policy other than its models, in HCL.
 func (pair *Pair) Blocks() string {
-	return fmt.Sprintf(`# Whether the answers of the two cheap models say the same: tool calls are compared by their
-# arguments. Both are asked at once; where they agree the step ends, else the large model is asked.
-# It is asked, too, where they agree on a call of a tool on which they differ more than one time in
-# ten, as long as all costs at most doubt_up_to of always asking it, and its answer is then taken.
+	return fmt.Sprintf(`# Whether the answers of the two cheap models agree: tool calls are compared by their arguments.
+# Both are asked at once; if they agree, the step ends, else the large model is asked. It is also
+# asked if they agree on a call of a tool on which they differ more than one time in ten, as long
+# as the total costs at most doubt_up_to of always asking it, and its answer is then used.
 estimator "agreement" {
   plugin      = "agreement"
   doubt_up_to = %[4]v
@@ -99,9 +99,9 @@ strategy "threshold" {
   parallel  = true
 }
 
-# After a step whose answers differed, or two errors of tools or repeated calls, a run is a hard
-# one: the large model does the rest of it, as long as doubt_up_to is kept. A cheap one takes its
-# place where it is away.
+# After a step whose answers differed, or after two tool errors or repeated calls, a run is hard:
+# the large model does the rest of it, within doubt_up_to. A cheap model replaces it while it is
+# unavailable.
 match "hard" {
   when {
     setbacks = 1
@@ -113,7 +113,7 @@ match "hard" {
 }
 
 # One run in twenty asks the large model alone, so that savings are measured: name runs in
-# middleware.Info.Run, and tell how they ended by Router.Report.
+# middleware.Info.Run, and report their outcomes with Router.Report.
 baseline = %[3]q
 holdout {
   share = %[5]v

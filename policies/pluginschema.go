@@ -83,12 +83,12 @@ func (l *loader) checkSecrets(fields []schema.Field, values map[string]any, plac
 		switch v := values[name].(type) {
 		case Secret:
 			if !sensitive {
-				l.complain(placeOf(places, at), fmt.Sprintf("%s would show a secret", name), fmt.Sprintf("Plugin %q does not say that it keeps it.", plugin), "")
+				l.complain(placeOf(places, at), fmt.Sprintf("%s would expose a secret", name), fmt.Sprintf("Plugin %q does not mark it as sensitive.", plugin), "")
 			}
 		case string:
 			if sensitive {
 				l.secrets = append(l.secrets, v)
-				l.complain(placeOf(places, at), fmt.Sprintf("%s must not be written down", name), "", `Put it into an environment variable: `+name+` = env("NAME").`)
+				l.complain(placeOf(places, at), fmt.Sprintf("%s cannot be in plain text", name), "", `Put it into an environment variable: `+name+` = env("NAME").`)
 			}
 		case map[string]any:
 			if i >= 0 {

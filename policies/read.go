@@ -53,9 +53,9 @@ func (missingFileError) Is(target error) bool { return target == fs.ErrNotExist 
 
 type outsideError string
 
-func (o outsideError) Error() string { return string(o) + " lies outside the folder of the policy" }
+func (o outsideError) Error() string { return string(o) + " is outside the policy's folder" }
 
-const hintOutside = "What a policy names lies in its folder or below, whatever links lead there."
+const hintOutside = "A policy's files must be in or below its folder, also behind links."
 
 // readRegular reads a regular file of at most most bytes; path is its name in errors.
 func readRegular(real, path string, most int64) ([]byte, error) {

@@ -56,12 +56,12 @@ func TestSecretsInPluginConfigs(t *testing.T) {
 	}
 	for config, want := range map[string]string{
 		`token = env("KEY")`:                     "",
-		`token = "hunter22"`:                     "token must not be written down",
-		`name = env("KEY")`:                      "name would show a secret",
+		`token = "hunter22"`:                     "token cannot be in plain text",
+		`name = env("KEY")`:                      "name would expose a secret",
 		`name = "hunter22"`:                      "",
 		"server {\n    key = env(\"KEY\")\n  }":  "",
-		"server {\n    key = \"hunter22\"\n  }":  "key must not be written down",
-		"server {\n    name = env(\"KEY\")\n  }": "name would show a secret",
+		"server {\n    key = \"hunter22\"\n  }":  "key cannot be in plain text",
+		"server {\n    name = env(\"KEY\")\n  }": "name would expose a secret",
 	} {
 		_, err := policies.Parse("policy.hcl", []byte(limited+"verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  "+config+"\n  }\n}\nstrategy \"index\" {\n  lambda = 1\n}\n"),
 			policies.LoadOptions{Env: []string{"KEY=" + planted}, Schemas: source})

@@ -68,7 +68,7 @@ func (l *loader) reword(d *hcl.Diagnostic) (summary, hint string, last bool) {
 		return "this block is never closed", "Add } at its end. When it has one, a brace within it is missing.", false
 	case "Invalid multi-line string", "Unterminated template string":
 		if bytes.Contains(src, []byte("<<")) && !strings.Contains(line, `"`) {
-			return "the text that << began never ends", "Put the word that follows << alone on a line, after the text.", true
+			return "the text after << has no end", "Put the word that follows << alone on a line, after the text.", true
 		}
 		return "this text has no closing quote", `Add " before the end of the line.`, true
 	case "Missing item separator":

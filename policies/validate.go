@@ -46,7 +46,7 @@ func (l *loader) splitEmbedders(p *Policy, names []string) []string {
 	p.Models = slices.DeleteFunc(p.Models, func(m Model) bool { return m.embeds() })
 	names = modelNames(p)
 	if len(names) == 0 {
-		l.complain(l.blockOrigin([]string{"model", p.Embedders[0].Name}), "there is no model that answers", "Models with the capability embeddings are no candidates.", "Add one that does.")
+		l.complain(l.blockOrigin([]string{"model", p.Embedders[0].Name}), "there is no model that answers", "Models with the capability embeddings are not candidates.", "Add one that does.")
 	}
 	return names
 }
@@ -83,12 +83,12 @@ func (l *loader) checkRates(p *Policy) {
 		told, rates := v.FalsePass != nil || v.FalseReject != nil, v.StatedRates()
 		switch {
 		case !v.Judges() && (told || v.Learn):
-			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q gives no verdicts that pass answers", v.Name), "Error rates are those of verdicts.",
-				"Remove false_pass, false_reject and learn, or say as = \"verdict\".")
+			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q never passes an answer", v.Name), "Error rates are those of verdicts.",
+				"Remove false_pass, false_reject and learn, or set as = \"verdict\".")
 		case told && v.Learn:
-			l.complain(l.originIn(path, "learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
+			l.complain(l.originIn(path, "learn"), "error rates are both given and learned", "They must have one source.", "Remove learn, or false_pass and false_reject.")
 		case rates != nil && rates.Validate() != nil:
-			l.complain(l.originIn(path, "false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
+			l.complain(l.originIn(path, "false_pass"), "false_pass + false_reject must be below 1", "Otherwise a pass is no evidence for an answer, or counts against it.",
 				"Give the shares of wrong answers that it passes and of right ones that it rejects, such as 0.1 and 0.02.")
 		}
 	}
@@ -131,8 +131,8 @@ func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path
 		if slices.Contains(candidates, name) || !slices.Contains(modelNames(p), name) {
 			continue
 		}
-		l.complain(l.elementOrigin(i, append(slices.Clone(path), "order")...), fmt.Sprintf("model %q is no candidate here", name),
-			"The candidates of this match are "+strings.Join(candidates, ", ")+".", "Take it out of order, or add it to models of the match.")
+		l.complain(l.elementOrigin(i, append(slices.Clone(path), "order")...), fmt.Sprintf("model %q is not a candidate here", name),
+			"The candidates of this match are "+strings.Join(candidates, ", ")+".", "Remove it from order, or add it to models of the match.")
 	}
 	models := len(candidates)
 	if s.Order != nil {
@@ -148,7 +148,7 @@ func (l *loader) warnFitted(profile string, path []string) {
 	}
 	for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
 		if l.isGiven(path, name) {
-			l.warn(l.originIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", profile, name), "")
+			l.warn(l.originIn(path, name), fmt.Sprintf("%s is ignored: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block this %s applies.", profile, name), "")
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (l *loader) checkStrategyNumbers(s *Strategy, path []string) {
 	case s.Kind == "threshold" && !l.isGiven(path, "threshold"):
 		l.complain(l.blockOrigin(path), "threshold is missing", "", "Add threshold = 0.8 (good enough from there on), or fit { profile = ... }.")
 	case s.WorthUSD > 0 && hasLambda:
-		l.complain(l.originIn(path, "lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
+		l.complain(l.originIn(path, "lambda"), "lambda and worth_usd are mutually exclusive", "lambda is 1 / worth_usd.", "Remove lambda, or worth_usd.")
 	case s.WorthUSD > 0:
 		s.Lambda = []float64{1 / s.WorthUSD}
 	case s.Kind != "threshold" && !hasLambda && !l.faulty[strings.Join(path, delim)]:
@@ -230,7 +230,7 @@ func (l *loader) checkMode(p *Policy) {
 // checkBaseline reports a mode or a holdout that lacks the required baseline.
 func (l *loader) checkBaseline(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
-		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
+		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only observes.`)
 	}
 	if p.Holdout != nil && p.Baseline == "" {
 		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
@@ -249,7 +249,7 @@ func (l *loader) checkStream(p *Policy) {
 	switch hasLogProbs := func(m Model) bool { return m.SDK().Capabilities.LogProbs }; {
 	case p.Stream.MinTokenProbability <= 0:
 	case !p.Stream.CancelDrafts:
-		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
+		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It only applies to cancel_drafts.", "Set cancel_drafts = true, or remove the line.")
 	case !slices.ContainsFunc(p.Models, hasLogProbs):
 		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
 	}
@@ -273,7 +273,7 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 		}
 	}
 	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
-		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run goes the baseline's way.", p.Mode), `Set mode = "enforce", or remove the block.`)
+		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run uses the baseline.", p.Mode), `Set mode = "enforce", or remove the block.`)
 	}
 	l.warnHoldoutShare(p.Holdout)
 	if p.Mode != "shadow" && p.Shadow != nil {
@@ -286,9 +286,9 @@ func (l *loader) warnHoldoutShare(h *Holdout) {
 	switch at := l.originAt("holdout", "share"); {
 	case h == nil:
 	case h.Share == 0:
-		l.warn(at, "a holdout of 0 measures nothing", "No run goes the baseline's way.", "Set a share between 0 and 1, or remove the block.")
+		l.warn(at, "a holdout of 0 measures nothing", "No run uses the baseline.", "Set a share between 0 and 1, or remove the block.")
 	case h.Share == 1:
-		l.warn(at, "with a holdout of 1 the policy never decides", "Every run goes the baseline's way.", `Set a share between 0 and 1, or mode = "observe".`)
+		l.warn(at, "with a holdout of 1 the policy never decides", "Every run uses the baseline.", `Set a share between 0 and 1, or mode = "observe".`)
 	}
 }
 

@@ -110,14 +110,14 @@ func (w *Watcher) reload() error {
 		err = w.o.Accept(old, next)
 	}
 	if err != nil {
-		w.o.Logger.Error("policy refused, the old one stays in force", "policy", w.path, "checksum", shortChecksum(old.Checksum), "error", old.Redact(err.Error()))
+		w.o.Logger.Error("policy rejected, keeping the old one", "policy", w.path, "checksum", shortChecksum(old.Checksum), "error", old.Redact(err.Error()))
 		return fmt.Errorf("reloading policy %s: %w", w.path, err)
 	}
 	w.current.Store(next)
 	for _, d := range next.Warnings {
 		w.o.Logger.Warn("policy", "policy", w.path, "warning", d.String())
 	}
-	w.o.Logger.Info("policy in force", "policy", w.path, "was", shortChecksum(old.Checksum), "is", shortChecksum(next.Checksum))
+	w.o.Logger.Info("policy reloaded", "policy", w.path, "was", shortChecksum(old.Checksum), "is", shortChecksum(next.Checksum))
 	return nil
 }
 

@@ -104,14 +104,14 @@ func (w *watched) await(t *testing.T, message string) {
 	}
 }
 
-const refused = "policy refused, the old one stays in force"
+const refused = "policy rejected, keeping the old one"
 
 func TestWatcherSwapsAndRollsBack(t *testing.T) {
 	w := watch(t, policies.WatchOptions{})
 	before := w.Policy()
 
 	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.7", 1))
-	w.await(t, "policy in force")
+	w.await(t, "policy reloaded")
 	second := w.Policy()
 	if second.Strategy.Lambda[0] != 0.7 {
 		t.Errorf("lambda = %v after the change", second.Strategy.Lambda)
@@ -130,7 +130,7 @@ func TestWatcherSwapsAndRollsBack(t *testing.T) {
 	}
 
 	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.9", 1))
-	w.await(t, "policy in force")
+	w.await(t, "policy reloaded")
 	if got := w.Policy().Strategy.Lambda[0]; got != 0.9 {
 		t.Errorf("lambda = %v after the repair", got)
 	}
@@ -152,7 +152,7 @@ func TestWatcherReloadsOnHangup(t *testing.T) {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, "policy in force")
+	w.await(t, "policy reloaded")
 	if w.Policy() == before || w.Policy().Checksum != before.Checksum {
 		t.Error("want a new policy that says the same")
 	}
@@ -178,7 +178,7 @@ func TestWatcherFollowsTheFilesOfARefusedPolicy(t *testing.T) {
 	if err := os.WriteFile(included, []byte("budget {\n  run_usd = 5\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, "policy in force")
+	w.await(t, "policy reloaded")
 	if got := w.Policy().Budget.RunUSD; got != 5 {
 		t.Errorf("run_usd = %v", got)
 	}

@@ -51,7 +51,7 @@ catalogue.`,
 				return f.compare(s)
 			}
 			if f.out != "" || f.detailed || len(f.add) > 0 {
-				return usage("--from is missing: the price map")
+				return usage("--from is required: the price map")
 			}
 			list, blocks, err := policies.ShowCatalog(names)
 			if err != nil {
@@ -63,7 +63,7 @@ catalogue.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "price map to compare with")
 	flags.StringVar(&f.out, "out", "", "write the differences as catalog blocks to this file")
-	flags.StringArrayVar(&f.add, "add", nil, `model of the price map to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
+	flags.StringArrayVar(&f.add, "add", nil, `model of the price map to add, such as openai/gpt-5.1, or "*" for all (may be repeated)`)
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if something differs")
 	return cmd
 }
@@ -110,7 +110,7 @@ func (f *catalogFlags) write(s Streams, blocks []byte) error {
 
 func printPriceChanges(p *printer, changes []policies.PriceChange) {
 	if len(changes) == 0 {
-		p.f("The catalogue says the same.\n")
+		p.f("No differences.\n")
 		return
 	}
 	models := 0
@@ -129,5 +129,5 @@ func printPriceChanges(p *printer, changes []policies.PriceChange) {
 			p.f("    %-36s %s -> %s\n", c.Field, c.Was, c.Now)
 		}
 	}
-	p.f("\n%d models differ, in %d facts\n", models, len(changes))
+	p.f("\n%d models differ, in %d values\n", models, len(changes))
 }

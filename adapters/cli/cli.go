@@ -53,7 +53,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	root.SetErr(s.Err)
 	err := root.ExecuteContext(ctx)
 	if lost := out.fault(); err == nil && lost != nil {
-		err = fmt.Errorf("not all could be printed: %w", lost)
+		err = fmt.Errorf("the output is incomplete: %w", lost)
 	}
 	if err == nil {
 		return exitOK
@@ -89,7 +89,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.PersistentFlags().Var(s.log, "log", "log level: off, debug, info, warn or error; info,json logs lines of JSON (the default depends on the command)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *s.json && cmd.Annotations[printsJSON] == "" {
-			return usage("%s has nothing to print as JSON", cmd.CommandPath())
+			return usage("%s does not support --json", cmd.CommandPath())
 		}
 		return nil
 	}

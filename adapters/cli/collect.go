@@ -59,12 +59,12 @@ docs/estimators-and-fit.md.`,
 	cmd.Flags().StringVar(&f.policy, "policy", "", "policy with the models and the verifiers")
 	cmd.Flags().StringVar(&f.tasks, "tasks", "", "file of tasks, as JSON lines")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to append the outcomes to")
-	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, such as budget.step_usd=0.05")
 	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend, in US dollars; 0 is no cap")
-	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "how many calls run at once; with --queue, how many are in the queue")
+	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "concurrent calls; with --queue, calls in the queue")
 	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "answers to request from every model, up to 8; 0 uses samples in the policy")
-	cmd.Flags().StringVar(&f.agent, "agent", "", "program that does a task, as 'python agent.py {task}'")
-	cmd.Flags().StringVar(&f.check, "check", "", "with --agent, command that judges a finished run, as 'python check.py {id}'")
+	cmd.Flags().StringVar(&f.agent, "agent", "", "program that does a task, such as 'python agent.py {task}'")
+	cmd.Flags().StringVar(&f.check, "check", "", "with --agent, command that judges a finished run, such as 'python check.py {id}'")
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -105,7 +105,7 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	bar := showCollected(s, &o, len(tasks)*rows)
 	sum, err := collect.Run(ctx, o)
 	bar.finish()
-	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
+	fmt.Fprintf(s.Out, "%d of %d outcomes: %d already recorded, %d new; %.6f USD spent\n",
 		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
 	if err == nil && f.agent != "" && sum.Had+sum.New > 0 {
 		if err := f.printComparison(s); err != nil {
@@ -117,11 +117,11 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	switch {
 	case err != nil:
-		return addResumeHint(ctx, err, "outcomes until now are in %s; the same command does what is missing", f.out)
+		return addResumeHint(ctx, err, "the outcomes so far are in %s; run the same command to continue", f.out)
 	case sum.CapReached:
-		return fmt.Errorf("the cap of %v USD is reached; a higher --cap goes on", f.capUSD)
+		return fmt.Errorf("the cap of %v USD is reached; raise --cap to continue", f.capUSD)
 	case sum.Failed > 0:
-		return fmt.Errorf("%d calls gave no outcome; the same command tries them again", sum.Failed)
+		return fmt.Errorf("%d calls gave no outcome; run the same command to retry them", sum.Failed)
 	}
 	forget()
 	return nil
@@ -134,7 +134,7 @@ func (f *collectFlags) checkFlags() error {
 	case f.repeat < 0:
 		return usage("--repeat must not be negative")
 	case (f.agent == "") != (f.check == "") || f.agent != "" && (f.queue != "" || f.repeat > 0):
-		return usage("--agent needs --check, which judges the end of a run, and goes without --queue and --repeat")
+		return usage("--agent requires --check, and cannot be combined with --queue or --repeat")
 	}
 	return nil
 }
@@ -204,8 +204,8 @@ func (f *collectFlags) printComparison(s Streams) error {
 	table = table.Complete()
 	quality, cost := table.MeanQualities(), table.MeanCosts()
 	p := &printer{w: s.Out}
-	p.f("on the %s that were done with all:\n", count(len(table.Queries), "task"))
-	tab := p.table(column{name: "model"}, column{"runs right %", true}, column{"USD a run", true})
+	p.f("on the %s that all completed:\n", count(len(table.Queries), "task"))
+	tab := p.table(column{name: "model"}, column{"runs right %", true}, column{"USD per run", true})
 	for m, name := range table.Models {
 		tab.row(name, percent(quality[m]), dollars(cost[m]))
 	}

@@ -50,7 +50,7 @@ each is paid for once per task.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
 	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture, the traces and the report")
-	flags.IntVar(&f.parallel, "parallel", 2, "how many answers are requested and tested at once")
+	flags.IntVar(&f.parallel, "parallel", 2, "answers to request and test concurrently")
 	flags.IntVar(&f.limit, "tasks", 0, "number of tasks to solve; 0 is all. With fewer than 40 nothing is fitted")
 	return cmd
 }
@@ -100,11 +100,11 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	report, err := demo.Run(ctx, o)
 	bar.finish()
 	if err != nil {
-		return addResumeHint(ctx, err, "nothing is written; the demo begins anew each time")
+		return addResumeHint(ctx, err, "nothing is written; the demo always starts over")
 	}
 	fmt.Fprintf(screen, "%d repair tasks, %s.\n", report.Tasks, about)
 	if report.Learnt {
-		fmt.Fprintf(screen, "Each half of the tasks is solved with what was learned from the other half, never with its own outcomes.\n")
+		fmt.Fprintf(screen, "Each half of the tasks is solved with a profile fitted to the other half.\n")
 	} else {
 		fmt.Fprintf(screen, "Too few tasks to learn from: the strategies use the policy's own estimates.\n")
 	}
@@ -163,13 +163,13 @@ func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 	}
 	t.print()
 	if report.Learnt {
-		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
+		p.f("budget: largest mean cost of a task, as a share of the cost of %s, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
 	}
 	if trace := longestSolved(report); trace != nil {
 		p.demoStep(trace)
 	}
 	traces := filepath.Join(out, "traces.jsonl")
-	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace --why -f %s\nAll of it in the browser: stepfall view %s\n",
+	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy each model was asked: stepfall trace --why -f %s\nIn the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 }
 

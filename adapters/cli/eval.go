@@ -74,7 +74,7 @@ AUC and qualities are printed in per cent, and written to JSON as numbers from 0
 func (f *evalFlags) check() error {
 	switch {
 	case f.outcomes != "" && (f.train != "" || f.test != ""):
-		return usage("--outcomes is split into halves by itself: it goes without --train and --test")
+		return usage("--outcomes, which is split into halves, cannot be combined with --train or --test")
 	case f.outcomes == "" && (f.train == "" || f.test == ""):
 		return usage("give --outcomes, or both --train and --test: one table to learn from, one to measure on")
 	case f.bootstrap < 0 || f.bootstrap == 1:
@@ -101,7 +101,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	result, err := until(ctx, func() (*eval.Comparison, error) { return study.Run(ctx) })
 	bar.finish()
 	if err != nil {
-		return addResumeHint(ctx, err, "nothing is written; the same command begins anew")
+		return addResumeHint(ctx, err, "nothing is written; run the same command to start over")
 	}
 	return f.write(s, study, result)
 }
@@ -151,13 +151,13 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 	}
 	halves, err := eval.NewHalves(train, test, f.allowOverlap)
 	if _, overlaps := errors.AsType[*eval.OverlapError](err); overlaps {
-		return nil, fmt.Errorf("%w\nSplit the table, or give --allow-overlap to measure all the same", err)
+		return nil, fmt.Errorf("%w\nSplit the table, or allow it with --allow-overlap", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if dropped := halves.DroppedTrain + halves.DroppedTest; dropped > 0 {
-		fmt.Fprintf(warn, "stepfall: left out %d queries on which not every model has a quality and a cost\n", dropped)
+		fmt.Fprintf(warn, "stepfall: skipped %d queries without a quality and a cost of every model\n", dropped)
 	}
 	noise, err := eval.ParseNoise(f.noise)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		return nil, &exitError{Code: exitUsage, Err: err}
 	}
 	if f.verified && study.Signals == eval.SignalsFeatures {
-		return nil, usage("--verified says that a check judges answers, --signals features that none does")
+		return nil, usage("--verified and --signals features are mutually exclusive")
 	}
 	return study, nil
 }
@@ -256,7 +256,8 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := os.Create(path)
+	// Not for reading, too: a pipe that its own writer can read never breaks when the reader ends.
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,8 @@ are those of the policy; name the profile in its fit block.
 Instead of a budget, --min-quality and --as-good-as choose the cheapest strategy that
 reaches a quality, promised for as many new queries as were fitted; --max-wrong promises
 the share of wrong answers among those served as good. If a promise is impossible, the
-command fails and says what is missing.
+command fails and says what is missing. If the queries are steps of runs, as in traces, the
+quality is that of the runs: a run is right only if all its steps are.
 
 The strategy is fitted to estimates made without the query at hand, and the budget is
 checked on decisions made without it.
@@ -61,12 +62,13 @@ than 50 answers share one regression, named *. The printed scores are measured o
 that were left out.
 
 With --check, compare what the profile predicted for each model just before it ran with
-what happened. The Brier score is compared with the one that the estimates predict. The
-mean quality and cost of every model, the quality in every group and the share of queries
-in new groups are compared using the errors of the fit. A drift is reported in error with
-probability 1 %. If there is one, the exit code is 1, unless a better profile is written:
-with --out, a profile is fitted to the older traces and compared with the current one on
-the newest. Only if it predicts these better by more than two standard errors is a profile
+what happened: its cost, and its quality by verdicts on answers or on runs. The Brier score
+is compared with the one that the estimates predict. The mean quality and cost of every
+model, the quality in every group and the share of queries in new groups are compared using
+the errors of the fit. A drift is reported in error with probability 1 %. If there is one,
+the exit code is 1, unless a better profile is written; it is 2 if nothing could be
+compared. With --out, a profile is fitted to the older traces and compared with the current
+one on the newest. Only if it predicts these better by more than two standard errors is a profile
 fitted to all traces and written. The traces must contain randomly asked models: set
 explore in the policy's trace block.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
@@ -86,9 +88,9 @@ explore in the policy's trace block.`,
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
-	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, from 0 to 1")
-	flags.StringVar(&f.asGoodAs, "as-good-as", "", "choose the cheapest strategy that is as good as this model on new queries, within --margin")
-	flags.Float64Var(&f.margin, "margin", 0.01, "with --as-good-as, how much lower the quality may be")
+	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, or on new runs if the queries are steps of runs, from 0 to 1")
+	flags.StringVar(&f.asGoodAs, "as-good-as", "", "choose the cheapest strategy that is as good as this model on new queries, or on new runs if the queries are steps of runs, within --margin")
+	flags.Float64Var(&f.margin, "margin", 0.01, "with --as-good-as, how much lower the quality of the queries or runs may be")
 	flags.Float64Var(&f.maxWrong, "max-wrong", 0, "find the estimate above which at most this share of answers is wrong")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of promises about quality")
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
@@ -145,7 +147,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	p, err := until(ctx, func() (*fit.Profile, error) { return how(ctx, table, options) })
 	if err != nil {
-		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
+		return addResumeHint(ctx, addLabelHint(err), "no profile is written; run the same command to start over")
 	}
 	keepRates(p, f.learned)
 	if err := checkPromises(p); err != nil {
@@ -158,6 +160,9 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if table, err = p.Labelled(table); err != nil {
+		return err
+	}
 	rival, err := rivalOf(ctx, p, policy, table, measured, use)
 	saved := benefitOf(p, f.out, policy, table, rival, use)
 	return errors.Join(err, f.report(s, p, f.out, policy, rival, use, &saved))
@@ -167,12 +172,12 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 func addLabelHint(err error) error {
 	switch fault, ok := errors.AsType[*outcome.Error](err); {
 	case ok && fault.Column == "quality" && fault.Row == 0:
-		return fmt.Errorf("%w: nothing says how good an answer is. A verifier block in the policy judges answers, stepfall trace --run RUN --verdict tells how runs ended, "+
-			"mode \"shadow\" asks further models to compare with, and stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
+		return fmt.Errorf("%w: the outcomes have no quality. Add a verifier block to the policy, record how runs ended (stepfall trace --run RUN --verdict), "+
+			"set mode \"shadow\", or run stepfall collect, with --agent COMMAND --check COMMAND for whole runs", err)
 	case errors.Is(err, fit.ErrLeftOut):
-		return fmt.Errorf("%w. Steps in mode \"shadow\", whose strategy asks every model (threshold = 1), need no such check; explore in the trace block and a verifier in the policy, or verdicts on the runs, go with --verified", err)
+		return fmt.Errorf("%w. Either record steps in mode \"shadow\" that ask every model (threshold = 1), or set explore in the trace block, have answers judged by a verifier or runs by verdicts, and give --verified", err)
 	case errors.Is(err, fit.ErrTooFew):
-		return fmt.Errorf("%w. In use mode \"shadow\" asks the models that the policy leaves out, or explore in the trace block; stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
+		return fmt.Errorf("%w. In production set mode \"shadow\", or explore in the trace block; or run stepfall collect, with --agent COMMAND --check COMMAND for whole runs", err)
 	}
 	return err
 }
@@ -188,7 +193,7 @@ func checkPromises(p *fit.Profile) error {
 	case p.Budget.Over:
 		return fmt.Errorf("the budget of %s USD a query cannot be met", dollars(p.Budget.USD))
 	case p.Served != nil && p.Served.Estimate > 1:
-		return fmt.Errorf("at most %.3g %% of wrong answers cannot be promised with confidence %.2g of any part of the answers; more outcomes, or estimates that tell more, are needed",
+		return fmt.Errorf("no threshold keeps wrong answers below %.3g %% with confidence %.2g: add outcomes, or signals that separate right from wrong answers",
 			100*p.Served.MaxWrong, p.Served.Confidence)
 	}
 	return nil
@@ -197,11 +202,11 @@ func checkPromises(p *fit.Profile) error {
 func (f *fitFlags) check() error {
 	switch {
 	case f.outcomes == "":
-		return usage("--outcomes is needed: the file of recorded outcomes to fit to, or the traces to check a profile by")
+		return usage("--outcomes is required: recorded outcomes to fit to, or traces to check a profile against")
 	case f.profile != "":
 		return f.checkAlone()
 	case f.out == "":
-		return usage("--out is needed: the file to write the profile to")
+		return usage("--out is required: the file to write the profile to")
 	}
 	if err := errors.Join(f.checkGoal(), f.checkShares()); err != nil {
 		return err
@@ -222,13 +227,13 @@ func (f *fitFlags) checkGoal() error {
 	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
 		return usage("--budget %v: want a number of US dollars from 0 up", f.budget)
 	case f.minQuality != 0 && f.asGoodAs != "":
-		return usage("--min-quality and --as-good-as: give one of them")
+		return usage("--min-quality and --as-good-as are mutually exclusive")
 	case f.budget > 0 && floor:
-		return usage("--budget says what may be spent, --min-quality and --as-good-as what must be reached: give one of them")
+		return usage("--budget, --min-quality and --as-good-as are mutually exclusive")
 	case f.given("margin") && f.asGoodAs == "":
-		return usage("--margin says how far below a model: give --as-good-as, too")
+		return usage("--margin requires --as-good-as")
 	case f.given("confidence") && !floor && !f.given("max-wrong"):
-		return usage("--confidence is that of a promise: give --min-quality, --as-good-as or --max-wrong, too")
+		return usage("--confidence requires --min-quality, --as-good-as or --max-wrong")
 	}
 	return nil
 }
@@ -256,7 +261,7 @@ func (f *fitFlags) checkShares() error {
 func (f *fitFlags) checkAlone() error {
 	for _, flag := range []string{"policy", "budget", "min-quality", "as-good-as", "margin", "max-wrong", "confidence", "strategy", "estimator", "classifier", "models", "prompts", "verified"} {
 		if f.given(flag) {
-			return usage("--check goes with --outcomes and --out: a profile that is fitted anew is for what the old one is for, without --%s", flag)
+			return usage("--check cannot be combined with --%s: a new profile keeps the settings of the old one", flag)
 		}
 	}
 	return nil
@@ -284,7 +289,7 @@ func (f *fitFlags) applyPolicy(policy *policies.Policy, table *outcome.Table, o 
 		onlyJudges := table.Index(m.Name) < 0 && m.Name != policy.Baseline && policy.HasJudge(m.Name)
 		if onlyJudges {
 			o.OnlyJudge = append(o.OnlyJudge, m.Name)
-			o.Progress(fmt.Sprintf("left out: model %q: it judges, has no outcomes of its own, and is no candidate with this profile", m.Name))
+			o.Progress(fmt.Sprintf("model %q is not a candidate with this profile: it judges, and has no outcomes", m.Name))
 		}
 		return onlyJudges
 	})
@@ -295,7 +300,7 @@ func (f *fitFlags) applyPolicy(policy *policies.Policy, table *outcome.Table, o 
 	warnLeftOut(policy, table, names, o.Progress)
 	table, err := table.Select(names...)
 	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
+		return nil, fmt.Errorf("policy %s: %w: run stepfall collect, or in production set mode \"shadow\", or explore in the trace block", f.policy, err)
 	}
 	f.learned = ratesInUse(policy, filepath.Dir(f.policy))
 	table = judgesOf(policy, table, f.learned, o)
@@ -311,11 +316,11 @@ func (f *fitFlags) applyPolicy(policy *policies.Policy, table *outcome.Table, o 
 // warnLeftOut warns of models and judges in the table that the policy does not have.
 func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func(string)) {
 	for _, judge := range unreadVerdicts(p, t) {
-		warn(fmt.Sprintf("left out: the verdicts of %q: no verifier of %s has that name", judge, p.Path))
+		warn(fmt.Sprintf("ignored the verdicts of %q: no verifier of %s has that name", judge, p.Path))
 	}
 	for _, model := range t.Models {
 		if !slices.Contains(names, model) {
-			warn(fmt.Sprintf("left out: the outcomes of %q: no model of %s has that name", model, p.Path))
+			warn(fmt.Sprintf("ignored the outcomes of %q: no model of %s has that name", model, p.Path))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -17,20 +18,62 @@ type benefit struct {
 	AlwaysUSD float64 `json:"always_usd"`
 	// WithoutUSD is the cost under the policy without the profile; 0 if unknown.
 	WithoutUSD float64 `json:"without_profile_usd,omitempty"`
+	// Runs is nil where queries are no steps of runs, where no run has a verdict and no step the truth, and where the labels
+	// take one model's answers for right.
+	Runs *rightRuns `json:"runs,omitempty"`
 
 	profile, policy string
-	isPolicyWorse   bool // on outcomes with recorded truth
+	labels          string // see [outcome.Table]
+	isPolicyWorse   bool   // on outcomes with recorded truth
 	queries, models int
+}
+
+// rightRuns compares shares of right runs, which follow from the qualities of single steps: a run is right only if each of
+// its steps is.
+type rightRuns struct {
+	Steps  float64 `json:"steps"`
+	Right  float64 `json:"right"`
+	Always float64 `json:"always"`
+	// Without is the share under the policy without the profile; nil if unknown.
+	Without *float64 `json:"without_profile,omitempty"`
+}
+
+func rightRunsOf(p *fit.Profile, t *outcome.Table, always int, rival *policyRival) *rightRuns {
+	steps := p.Data.StepsPerRun
+	isUnknown := t.Labels != "" && (!strings.HasPrefix(t.Labels, "verdicts on runs") || strings.Contains(t.Labels, "agreement with"))
+	if steps == 0 || isUnknown {
+		return nil
+	}
+	_, quality := expectedOf(p)
+	r := &rightRuns{Steps: steps, Right: math.Pow(quality, steps), Always: math.Pow(t.MeanQualities()[always], steps)}
+	if rival != nil && !rival.IsMeasured {
+		without := math.Pow(rival.Quality, steps)
+		r.Without = &without
+	}
+	return r
+}
+
+// print prints the shares for a profile; r can be nil.
+func (r *rightRuns) print(w *printer, b *benefit) {
+	if r == nil {
+		return
+	}
+	w.f("RUNS RIGHT, if a run has %.1f steps and each must be right: about %s %% with %s, %s %% always asking %s", r.Steps, percent(r.Right), b.profile, percent(r.Always), b.Model)
+	if r.Without != nil {
+		w.f(", %s %% with %s without a profile", percent(*r.Without), b.policy)
+	}
+	if b.labels != "" {
+		w.f(" (as far as these labels tell: %s)", b.labels)
+	}
+	w.f("\n")
 }
 
 // costTolerance is the relative difference of costs below which they count as equal.
 const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
-	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete, models: len(t.Models)}
-	if p.HeldOut != nil {
-		b.CostUSD = p.HeldOut.CostUSD
-	}
+	b := benefit{profile: path, labels: t.Labels, queries: p.Data.Complete, models: len(t.Models)}
+	b.CostUSD, _ = expectedOf(p)
 	always := dearestOf(t)
 	if policy != nil {
 		b.policy = policy.Path
@@ -42,6 +85,7 @@ func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.
 	if rival != nil {
 		b.WithoutUSD, b.isPolicyWorse = rival.CostUSD, rival.Labels == "" && !rival.RecommendsThis
 	}
+	b.Runs = rightRunsOf(p, t, always, rival)
 	if u.With != nil {
 		b.CostUSD, b.WithoutUSD = u.With.CostUSD, u.Without.CostUSD
 		if a := u.With.Always; a != nil {
@@ -67,7 +111,7 @@ func (b *benefit) String() string {
 		return fmt.Sprintf("NOTHING CAN BE SAVED: always asking %s costs nothing", b.Model)
 	}
 	if b.models < 2 {
-		return fmt.Sprintf("THERE IS NO CHOICE: %s is the only model", b.Model)
+		return fmt.Sprintf("NOTHING TO CHOOSE: %s is the only model", b.Model)
 	}
 	fault := "SAVES LESS THAN THE POLICY WITHOUT IT"
 	switch {
@@ -80,5 +124,5 @@ func (b *benefit) String() string {
 	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-costTolerance)*math.Min(b.CostUSD, b.AlwaysUSD) {
 		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
 	}
-	return text + fmt.Sprintf(". More labelled runs may change that (these are %s with every model's answer), and so may a budget below that", count(b.queries, "query"))
+	return text + fmt.Sprintf(". Add labelled runs (these have %s with every model's answer), or set a budget below that", count(b.queries, "query"))
 }

@@ -18,43 +18,60 @@ import (
 // heldOutShare is the share of the traces, the newest ones, on which two profiles are compared.
 const heldOutShare = 0.3
 
+// exitUnchecked is the exit code of --check without a result, since exitFailure says that estimates no longer hold.
+const exitUnchecked = 2
+
 // assess compares the estimates of the profile of --check with the steps that it decided and, with --out, writes a
 // new profile if that is better.
 func (f *fitFlags) assess(ctx context.Context, s Streams) error {
-	if err := writable(f.out); err != nil {
-		return fmt.Errorf("--out: %w", err)
+	found, unfitted, err := f.assessment(ctx, s)
+	if err == nil {
+		err = s.render(found, func(w *printer) { reportAssessment(w, found, f.out) })
 	}
-	p, err := fit.Load(f.profile, nil)
-	if err != nil {
-		return err
-	}
-	src, err := openTraces(ctx, s, f.outcomes)
-	if err != nil {
-		return err
-	}
-	var traces []*sdk.Trace
-	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { traces = append(traces, t) })
-	if err := errors.Join(err, src.close()); err != nil {
-		return err
-	}
-	a, err := fit.Assess(p, traces)
-	if err != nil {
-		return fmt.Errorf("%s: %w", f.outcomes, err)
-	}
-	found := assessment{Assessment: a}
-	if f.out != "" {
-		if found.Refit, err = f.refit(ctx, p, traces); err != nil {
-			return err
-		}
-	}
-	err = s.render(found, func(w *printer) { reportAssessment(w, &found, f.out) })
 	switch {
-	case err != nil || a.Holds() || found.Refit != nil && found.Refit.Written:
+	case err != nil && ctx.Err() == nil:
+		return &exitError{Code: exitUnchecked, Err: err}
+	case err != nil || found.Refit != nil && found.Refit.Written:
 		return err
+	case unfitted != nil && found.Holds():
+		return &exitError{Code: exitUnchecked, Err: unfitted}
+	case found.Holds():
+		return nil
+	case unfitted != nil:
+		return fmt.Errorf("the estimates no longer hold, and no new profile can be fitted to these traces: %w", unfitted)
 	case found.Refit != nil:
 		return errors.New("the estimates no longer hold, and a new profile was not better: record more traces, or find out what changed")
 	}
 	return errors.New("the estimates no longer hold: fit again, or give --out to write a new profile if it is better")
+}
+
+// assessment checks the profile and, with --out, fits another; unfitted says why it could not.
+func (f *fitFlags) assessment(ctx context.Context, s Streams) (found *assessment, unfitted, err error) {
+	if err := writable(f.out); err != nil {
+		return nil, nil, fmt.Errorf("--out: %w", err)
+	}
+	p, err := fit.Load(f.profile, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	src, err := openTraces(ctx, s, f.outcomes)
+	if err != nil {
+		return nil, nil, err
+	}
+	var traces []*sdk.Trace
+	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { traces = append(traces, t) })
+	if err := errors.Join(err, src.close()); err != nil {
+		return nil, nil, err
+	}
+	a, err := fit.Assess(p, traces)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.outcomes, err)
+	}
+	found = &assessment{Assessment: a}
+	if f.out != "" {
+		found.Refit, unfitted = f.refit(ctx, p, traces)
+	}
+	return found, unfitted, ctx.Err()
 }
 
 // assessment is the result of checking a profile.
@@ -74,13 +91,11 @@ type refitResult struct {
 }
 
 func reportAssessment(w *printer, a *assessment, out string) {
-	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true\n",
-		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
-	bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
-	for i, b := range a.Quality.Bins {
-		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
+	if a.Calls == 0 {
+		w.f("no answer and no run has a verdict: only costs are compared\n")
+	} else {
+		reportReliability(w, a.Assessment)
 	}
-	bins.print()
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means differs from the expected one by more than chance\n", a.Tests)
 	} else {
@@ -95,13 +110,23 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	if r.Written {
 		w.f("better: %s is fitted to all %d traces\n", out, r.Older+r.Newer)
 	} else {
-		w.f("not better: %s is not written, and the profile in use stays\n", out)
+		w.f("not better: %s is not written; keep the profile in use\n", out)
 	}
+}
+
+func reportReliability(w *printer, a *fit.Assessment) {
+	w.f("%d judged calls in %d traces: Brier score %.4f, expected %.4f\n",
+		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
+	bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
+	for i, b := range a.Quality.Bins {
+		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
+	}
+	bins.print()
 }
 
 func reportDrifts(w *printer, a *fit.Assessment) {
 	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these differ from the expected ones\n", a.Tests)
-	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
+	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"observed", true}, column{"standard deviations", true})
 	for _, d := range a.Drifts {
 		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))
 	}
@@ -134,6 +159,9 @@ func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Pr
 	t, err := outcome.OfTraces(traces)
 	if err != nil {
 		return nil, err
+	}
+	if p.Data.Labels != "" { // nobody judges answers in use: verdicts on runs come later
+		t.Verified, t.Labels = false, p.Data.Labels
 	}
 	names := p.Names()
 	if missing := slices.IndexFunc(names, func(name string) bool { return t.Index(name) < 0 }); missing >= 0 {

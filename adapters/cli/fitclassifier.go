@@ -24,8 +24,8 @@ func trainClassifier(s Streams, table *outcome.Table, path string) error {
 }
 
 func reportClassifier(p *printer, c *classifier.Classifier, path string) {
-	p.f("%s: measured on answers to queries that were left out\n", path)
-	table := p.table(column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"by the mean alone", true}, column{"AUC", true}, column{name: "strongest signals"})
+	p.f("%s: measured on held-out queries\n", path)
+	table := p.table(column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"Brier of the mean", true}, column{"AUC", true}, column{name: "strongest signals"})
 	models := slices.Sorted(maps.Keys(c.Models))
 	for _, name := range models {
 		r := c.Models[name]

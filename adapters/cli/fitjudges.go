@@ -165,14 +165,14 @@ func countJudged(t *outcome.Table, known map[string]cascade.Rates) map[string]ju
 
 // String describes how many answers the rates are learned from, and whether the prior dominates them.
 func (c judgedCounts) String() string {
-	text := fmt.Sprintf("learned of %s and %d right", count(c.wrong, "wrong answer"), c.right)
+	text := fmt.Sprintf("learned from %s and %d right", count(c.wrong, "wrong answer"), c.right)
 	switch {
 	case c.wrong < minJudged && c.right < minJudged:
-		return text + ", MOSTLY THE USUAL RATES FOR SO FEW"
+		return text + ", TOO FEW: MOSTLY THE DEFAULT RATES"
 	case c.wrong < minJudged:
-		return text + fmt.Sprintf(", the first MOSTLY THE USUAL %g %% FOR SO FEW", 100*cascade.PriorFalsePass)
+		return text + fmt.Sprintf(", TOO FEW: the first is MOSTLY THE DEFAULT %g %%", 100*cascade.PriorFalsePass)
 	case c.right < minJudged:
-		return text + fmt.Sprintf(", the second MOSTLY THE USUAL %g %% FOR SO FEW", 100*cascade.PriorFalseReject)
+		return text + fmt.Sprintf(", TOO FEW: the second is MOSTLY THE DEFAULT %g %%", 100*cascade.PriorFalseReject)
 	}
 	return text
 }

@@ -175,10 +175,10 @@ func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 		t.Errorf("%+v", counts)
 	}
 	for c, want := range map[judgedCounts]string{
-		{1, 3}:   "learned of 1 wrong answer and 3 right, MOSTLY THE USUAL RATES FOR SO FEW",
-		{4, 30}:  "learned of 4 wrong answers and 30 right, the first MOSTLY THE USUAL 15 % FOR SO FEW",
-		{40, 3}:  "learned of 40 wrong answers and 3 right, the second MOSTLY THE USUAL 5 % FOR SO FEW",
-		{40, 30}: "learned of 40 wrong answers and 30 right",
+		{1, 3}:   "learned from 1 wrong answer and 3 right, TOO FEW: MOSTLY THE DEFAULT RATES",
+		{4, 30}:  "learned from 4 wrong answers and 30 right, TOO FEW: the first is MOSTLY THE DEFAULT 15 %",
+		{40, 3}:  "learned from 40 wrong answers and 3 right, TOO FEW: the second is MOSTLY THE DEFAULT 5 %",
+		{40, 30}: "learned from 40 wrong answers and 30 right",
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -58,9 +58,9 @@ func TestFitToShadowedSteps(t *testing.T) {
 		return out.String()
 	}
 	write()
-	const note = `"quality" is agreement with large here: good for choosing, and no measure of quality`
+	const note = `"quality" is agreement with large here: enough to choose models, not to measure quality`
 	got := run("fit", "--outcomes", "traces.jsonl", "--out", "profile.json")
-	for _, want := range []string{note, "fitted to agreement with large, which measures no quality", "140 more are wanted", "mini and flash are asked, and large where their answers differ", "flash is right in about 8", "agreement with large %"} {
+	for _, want := range []string{note, "fitted to agreement with large, which measures no quality", "record 140 more", "mini and flash are asked, and large if their answers differ", "flash is right in about 8", "agreement with large %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("fit does not say %q:\n%s", want, got)
 		}
@@ -100,7 +100,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"traces.jsonl": "WHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not show",
+		"traces.jsonl": "THESE LABELS DO NOT SHOW WHICH OF THE TWO IS BETTER",
 		"truth.jsonl":  "KEEP IT AS IT IS, profile.json is not expected to be better",
 	} {
 		if got := run("fit", "--policy", "policy.hcl", "--outcomes", file, "--out", "profile.json"); !strings.Contains(got, want) {
@@ -111,6 +111,17 @@ func TestFitToShadowedSteps(t *testing.T) {
 	if got := run("outcomes", "traces.jsonl"); !strings.Contains(got, `"quality" is verdicts on runs, else agreement with large here`) {
 		t.Errorf("after a verdict:\n%s", got)
 	}
+	// The other steps are still labelled by all answers, and what counts is the run.
+	got = run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--strategy", "index", "--as-good-as", "large", "--margin", "0.5", "--out", "profile.json")
+	for _, want := range []string{
+		"fitted to verdicts on runs, else how the answers of all models agree, which measures no quality", "flash is right in about 9",
+		"as good as large to within 50.00 points of the runs, which have 4.0 steps each; on queries", "RUNS RIGHT, if a run has 4.0 steps and each must be right: about ", "% with profile.json, ",
+		"% always asking large, ", "% with policy.hcl without a profile (as far as these labels tell: verdicts on runs, else how the answers of all models agree)\n", "each by itself (verdicts on runs, else how the answers of all models agree)",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("fit does not say %q:\n%s", want, got)
+		}
+	}
 }
 
 // An error of a fit without labels or outcomes says how to get them.
@@ -118,8 +129,8 @@ func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
 	t.Chdir(t.TempDir())
 	row := `{"query_id": "q%d", "model": %q, "cost_usd": 0.1, "quality": 1, "answer": "x"}` + "\n"
 	for name, c := range map[string]struct{ rows, want string }{
-		"none judged": {`{"id": "a", "mode": "observe", "decisions": [], "calls": [{"model": "large"}]}`, "mode \"shadow\" asks further models to compare with, and stepfall collect asks all of them, with --agent"},
-		"too few":     {fmt.Sprintf(row, 1, "large") + fmt.Sprintf(row, 2, "mini"), "In use mode \"shadow\" asks the models that the policy leaves out, or explore"},
+		"none judged": {`{"id": "a", "mode": "observe", "decisions": [], "calls": [{"model": "large"}]}`, "set mode \"shadow\", or run stepfall collect, with --agent"},
+		"too few":     {fmt.Sprintf(row, 1, "large") + fmt.Sprintf(row, 2, "mini"), "In production set mode \"shadow\", or explore"},
 	} {
 		if err := os.WriteFile("rows.jsonl", []byte(c.rows), 0o600); err != nil {
 			t.Fatal(err)
@@ -174,7 +185,7 @@ func TestFitSaysThatItSavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, flags := range [][]string{{"--as-good-as", "large", "--margin", "0.05"}, {"--as-good-as", "large", "--margin", "0.05", "--strategy", "index"}} {
+	for _, flags := range [][]string{{"--as-good-as", "large", "--margin", "0.1"}, {"--as-good-as", "large", "--margin", "0.1", "--strategy", "index"}} {
 		var out, log bytes.Buffer
 		args := append([]string{"fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json"}, flags...)
 		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log}); code != 0 {

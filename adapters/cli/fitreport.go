@@ -38,11 +38,11 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		isLearned := func(judge string) bool { _, ok := p.Estimator.Judges[judge]; return ok }
 		w.warnUnchecked(f.policy, slices.DeleteFunc(slices.Clone(result.Unchecked), isLearned))
 		if at := slices.IndexFunc(result.Unchecked, isLearned); at >= 0 {
-			w.f("%s: THE ERROR RATES OF %[2]s HAVE NOT BEEN CHECKED: they are learned from verdicts alone, which do not show errors that are the same for all answers to a query; "+
-				"ends of runs do, and outcomes that have a column verdict_%[2]s and the truth\n", f.policy, result.Unchecked[at])
+			w.f("%s: THE ERROR RATES OF %[2]s HAVE NOT BEEN CHECKED: they are learned from verdicts alone, which hide errors common to all answers to a query; "+
+				"add verdicts on runs, or outcomes with a column verdict_%[2]s and the truth\n", f.policy, result.Unchecked[at])
 		}
 		for _, judge := range result.Unbought {
-			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
+			w.f("%s IS NEVER ASKED with this profile: the estimator %s cannot predict what its verdict gains. Use the estimator latent, and outcomes with columns %s and %s%s\n",
 				judge, p.Estimator.Quality.Kind(), judge, judge, sdk.SignalCostUSD)
 		}
 		if u.With != nil {
@@ -50,11 +50,14 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 				low, high := forecast.Further(f.CostUSD, f.CostStdError)
 				return fmt.Sprintf("%s USD (%s to %s)", dollars(f.CostUSD), dollars(low), dollars(high))
 			}
-			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout, on the runs of these traces and, in 95 of 100 cases, as many further ones, as stepfall policy plan --traces has it\n",
+			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout on the runs of these traces, as in stepfall policy plan --traces; in brackets the 95 %% range over as many new runs\n",
 				usd(u.With), usd(u.Without), u.With.Policy)
 			if p.Budget.USD > 0 && u.With.CostUSD > (1+fit.Tolerance)*p.Budget.USD {
 				w.f("THE BUDGET IS EXCEEDED IN USE: what is said of it above holds for the profile's own decisions, without match blocks and holdout\n")
 			}
+		}
+		if saved != nil {
+			saved.Runs.print(w, saved)
 		}
 		if rival != nil {
 			rival.print(w, path)
@@ -136,7 +139,7 @@ func reportData(w *printer, p *fit.Profile) {
 	w.f("fitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
 	if p.Data.Drawn > 0 {
-		w.f("%d of %d outcomes are of models that were not asked: simulated, with the means of those asked at random\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
+		w.f("%d of %d outcomes are simulated, with the means of randomly asked models: the model was not asked\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
 	if p.Data.Labels == "" {
 		return
@@ -144,14 +147,14 @@ func reportData(w *printer, p *fit.Profile) {
 	w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
 	for _, m := range p.Models {
 		if m.Right > 0 {
-			w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
+			w.f("%s is right in about %.0f %% (by these labels, within some 7 points)\n", m.Name, 100*m.Right)
 		}
 	}
 	if more := enoughLabels - p.Data.Complete; more > 0 {
-		w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted (one step in ten is shadowed unless share in the shadow block, or STEPFALL__SHADOW__SHARE, says otherwise)\n", enoughLabels, more)
+		w.f("about %d shadowed steps with such labels show which model is best: record %d more (share in the shadow block, or STEPFALL__SHADOW__SHARE, is one step in ten by default)\n", enoughLabels, more)
 	}
 	if order := p.Strategy.Order; p.Budget.USD == 0 && p.Kept == nil && len(order) == 3 {
-		w.f("%s and %s are asked, and %s where their answers differ: of all pairs the cheapest whose cascade gives its answer on 93 %% of the steps\n", order[0], order[1], order[2])
+		w.f("%s and %s are asked, and %s if their answers differ: the cheapest pair whose cascade gives its answer on 93 %% of the steps\n", order[0], order[1], order[2])
 	}
 }
 
@@ -174,9 +177,9 @@ func reportExpected(w *printer, p *fit.Profile) {
 	case p.Budget.Over:
 		w.f("THE BUDGET CANNOT BE MET: the strategy spends at least %s USD a query\n", dollars(p.Expected.CostUSD))
 	case p.Budget.BetterUSD > 0:
-		w.f("the budget is not used up: the next better setting costs %s USD a query, more than it, and settings so far apart are not mixed\n", dollars(p.Budget.BetterUSD))
+		w.f("the budget is not used up: the next better setting costs %s USD a query, too far above it to mix the two\n", dollars(p.Budget.BetterUSD))
 	case p.Budget.USD > 0 && !p.Budget.Reached:
-		w.f("the budget is not used up: of the settings of this strategy that were tried on all queries no dearer one is better\n")
+		w.f("the budget is not used up: no more expensive setting of this strategy is better\n")
 	}
 }
 
@@ -242,7 +245,7 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 				points, difference = -points, " below it"
 			}
 		}
-		w.f("%s with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
+		w.f("%s with confidence %.2g over %d new queries: %s; on unseen queries it was %.2f points%s\n",
 			promised, k.Confidence, p.Data.Complete, k.String(), 100*points, difference)
 	}
 	v := p.Served
@@ -251,7 +254,7 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	case v.Estimate > 1:
 		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED for any part of the answers from these outcomes\n", 100*v.MaxWrong)
 	default:
-		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
+		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on unseen queries these were %.1f %% of all answers, of which %.1f %% were wrong\n",
 			promised, v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
 	}
 }
@@ -280,7 +283,7 @@ func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 	if !h.Held {
 		verdict = "DID NOT HOLD"
 	}
-	w.f("on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
+	w.f("on unseen queries the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
 	paced := ""
 	if reached { // else the router never reaches the budget
 		paced = fmt.Sprintf(" with the fitted numbers alone, and %.2f if a router paces spending", h.Paced)

@@ -70,8 +70,8 @@ type policyRival struct {
 	RecommendsThis bool    `json:"recommended"` // keep the policy without the profile
 	// IsMeasured reports that the outcomes include runs of the policy itself.
 	IsMeasured bool `json:"measured,omitempty"`
-	// Labels describes the qualities where nothing judged the answers. They then recommend neither, since whoever
-	// asks the reference model more often also agrees with it more often.
+	// Labels describes the qualities where nothing judged the answers. They then do not recommend what costs more, since
+	// whoever asks the reference model more often also agrees with it more often.
 	Labels string `json:"labels,omitempty"`
 }
 
@@ -114,16 +114,32 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 		r = &policyRival{CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError}
 	}
 	r.Policy, r.Labels = policy.Path, t.Labels
-	r.RecommendsThis = t.Labels == "" && !r.isBeatenBy(p, u)
+	r.RecommendsThis = r.beats(p, u) || t.Labels == "" && !r.isBeatenBy(p, u)
 	return r, nil
+}
+
+// beats reports whether the policy without the profile is right at least as often at a lower cost, in use if that is
+// known. Labels that may be wrong are wrong for both.
+func (r *policyRival) beats(p *fit.Profile, u forecastInUse) bool {
+	usd, quality := expectedOf(p)
+	without := r.CostUSD
+	if u.With != nil {
+		usd, without = u.With.CostUSD, u.Without.CostUSD
+	}
+	return r.Quality >= quality && usd > (1+costTolerance)*without
+}
+
+// expectedOf returns the cost and the quality of a query with a profile: on queries not seen, if there is a budget.
+func expectedOf(p *fit.Profile) (usd, quality float64) {
+	if h := p.HeldOut; h != nil {
+		return h.CostUSD, h.Quality
+	}
+	return p.Expected.CostUSD, p.Expected.Quality
 }
 
 // isBeatenBy reports whether a profile is better in the sense of [rivalOf].
 func (r *policyRival) isBeatenBy(p *fit.Profile, u forecastInUse) bool {
-	usd, quality := p.Expected.CostUSD, p.Expected.Quality
-	if h := p.HeldOut; h != nil {
-		usd, quality = h.CostUSD, h.Quality
-	}
+	usd, quality := expectedOf(p)
 	isCheaper := usd <= 0.97*r.CostUSD && quality >= r.Quality
 	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
 	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
@@ -138,13 +154,16 @@ func (r *policyRival) print(w *printer, profile string) {
 		on = "in its own runs among these outcomes"
 	}
 	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% %s", r.Policy, dollars(r.CostUSD), percent(r.Quality), on)
+	if r.Labels != "" {
+		what += " (" + r.Labels + ")"
+	}
 	switch {
-	case strings.HasPrefix(r.Labels, "verdicts on runs"):
-		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels hardly show: a run's verdict applies to all its steps. A holdout of the policy in use shows it\n", what, r.Labels)
-	case r.Labels != "":
-		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not show: a policy that asks the reference model more often agrees with it more often. Verdicts on runs (stepfall trace --run RUN --verdict passed) and a holdout of the policy in use show it\n", what, r.Labels)
 	case r.RecommendsThis:
 		w.f("%s: KEEP IT AS IT IS, %s is not expected to be better\n", what, profile)
+	case strings.HasPrefix(r.Labels, "verdicts on runs"):
+		w.f("%s\nTHESE LABELS HARDLY SHOW WHICH OF THE TWO IS BETTER: a run's verdict applies to all its steps. Use a holdout of the policy in use\n", what)
+	case r.Labels != "":
+		w.f("%s\nTHESE LABELS DO NOT SHOW WHICH OF THE TWO IS BETTER: a policy that asks the reference model more often agrees with it more often. Record verdicts on runs (stepfall trace --run RUN --verdict passed), or use a holdout of the policy in use\n", what)
 	default:
 		w.f("%s: %s is expected to be better, or to keep the requested quality or budget\n", what, profile)
 	}

@@ -92,7 +92,7 @@ strategy "cascade_route" {
 `),
 	}
 	var out, said bytes.Buffer
-	if code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != exitInterrupted || !strings.Contains(said.String(), "the same command does what is missing") {
+	if code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != exitInterrupted || !strings.Contains(said.String(), "run the same command to continue") {
 		t.Fatalf("exit code %d, %s%s", code, &out, &said)
 	}
 	had := outcomes(t, dir)
@@ -101,7 +101,7 @@ strategy "cascade_route" {
 	}
 	hangs.Store(false)
 	out.Reset()
-	if code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != 0 || !strings.Contains(out.String(), fmt.Sprintf("8 of 8 outcomes: %d were there, %d are new", had, 8-had)) {
+	if code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != 0 || !strings.Contains(out.String(), fmt.Sprintf("8 of 8 outcomes: %d already recorded, %d new", had, 8-had)) {
 		t.Fatalf("exit code %d, %s%s", code, &out, &said)
 	}
 	if n := outcomes(t, dir); n != 8 || asked.Load() != int64(3+8-had) {
@@ -140,7 +140,7 @@ func TestDemoInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	said := &watcher{word: "answers, tested", seen: interrupt}
 	code := Run(ctx, []string{"demo", "--tasks", "4", "--out", dir}, Streams{In: strings.NewReader(""), Out: &out, Err: said})
-	if code != exitInterrupted || out.Len() > 0 || !strings.Contains(said.String(), "interrupted: nothing is written; the demo begins anew each time") {
+	if code != exitInterrupted || out.Len() > 0 || !strings.Contains(said.String(), "interrupted: nothing is written; the demo always starts over") {
 		t.Errorf("exit code %d, %s%s", code, &out, said)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -70,13 +70,13 @@ effect in every replica of "stepfall serve --store" within a second.`,
 		},
 	}
 	create.Flags().StringVar(&f.key.Tenant, "tenant", "", "tenant that the key belongs to")
-	create.Flags().BoolVar(&f.key.Operator, "operator", false, "let the key read everybody's spending")
+	create.Flags().BoolVar(&f.key.Operator, "operator", false, "let the key read the spending of all tenants")
 	f.limits(create.Flags())
 	set := &cobra.Command{
 		Use: "set KEY | --release --tenant TENANT", Short: "Change, revoke or rotate a key, or release what killed processes reserved of a cap", Args: cobra.MaximumNArgs(1),
 		Annotations: hasJSON(),
-		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What no flag
-names stays unchanged.
+		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. All else
+stays unchanged.
 
 If a process is killed, what it leased of a key's cap is returned after a minute. The
 possible cost of its running calls is not, since the provider may bill them: it stays
@@ -114,7 +114,7 @@ ledger, which has no keys; "key set --release --tenant TENANT" frees what is uns
 	}
 	ls.Flags().StringSliceVar(&f.by, "by", nil, "list spending, one row per day, tenant, key, policy or model, or per combination, as day,model; account lists what caps have counted")
 	ls.Flags().StringToStringVar(&f.only, "only", nil, "with --by, restrict to tenant=NAME, key=NAME, policy=NAME or model=NAME")
-	ls.Flags().StringVar(&f.since, "since", "", "with --by, first day, as 2026-11-21 (UTC)")
+	ls.Flags().StringVar(&f.since, "since", "", "with --by, first day, such as 2026-11-21 (UTC)")
 	ls.Flags().StringVar(&f.until, "until", "", "with --by, days before this one")
 	cmd.AddCommand(create, set, ls)
 	return cmd
@@ -140,7 +140,7 @@ func checkStore(address string) error {
 func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) error {
 	shared, err := sharedStore(ctx, f.store, nil)
 	if err == nil && shared == nil {
-		return usage("--store is needed, or %s", storeVariable)
+		return usage("--store is required, or %s", storeVariable)
 	}
 	if err != nil {
 		return err
@@ -150,9 +150,9 @@ func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) 
 
 func (f *keyFlags) limits(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key.Note, "note", "", "what the key is for")
-	flags.DurationVar(&f.expires, "expires", 0, "time until the key expires, as 720h; 0 never")
+	flags.DurationVar(&f.expires, "expires", 0, "time until the key expires, such as 720h; 0 never")
 	flags.StringVar(&f.cap, "cap", "", "most that the key may spend, in US dollars; 20/24h resets every 24 hours, 20/0s never; without a period the key keeps its own; 0 is no cap")
-	flags.StringVar(&f.limit, "limit", "", "limits, as requests=60,tokens=90000,streams=4: requests and tokens per minute, concurrent requests; 0 is no limit")
+	flags.StringVar(&f.limit, "limit", "", "limits, such as requests=60,tokens=90000,streams=4: requests and tokens per minute, concurrent requests; 0 is no limit")
 }
 
 // leastPeriod is the shortest period of a cap: in a shorter one, a call would outlast the period that it is charged
@@ -177,7 +177,7 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	}
 	if given("expires") {
 		if f.expires < 0 {
-			return usage("--expires is negative")
+			return usage("--expires must not be negative")
 		}
 		if k.Expires = (time.Time{}); f.expires > 0 {
 			k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
@@ -204,11 +204,11 @@ func setCap(k *store.Key, text string) error {
 	every, periodErr := time.ParseDuration(period)
 	switch {
 	case err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0:
-		return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", text)
+		return usage("--cap %s: want AMOUNT or AMOUNT/PERIOD in US dollars, such as 20 or 20/24h", text)
 	case usd > store.MostUSD:
 		return usage("--cap %s: want at most %g US dollars, or 0 for no cap", text, float64(store.MostUSD))
 	case every > 0 && every < leastPeriod:
-		return usage("--cap %s: want a period of at least %v, as 20/24h; 20/0s never begins anew", text, leastPeriod)
+		return usage("--cap %s: want a period of at least %v, such as 20/24h; 20/0s never resets", text, leastPeriod)
 	}
 	k.CapUSD, k.CapPeriod = usd, every
 	return nil
@@ -221,7 +221,7 @@ func setLimits(k *store.Key, text string) error {
 		name, value, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		if limits[name] == nil || err != nil || n < 0 {
-			return usage("--limit %s: want requests, tokens or streams and a number that is not negative, as requests=60,streams=4", pair)
+			return usage("--limit %s: want requests, tokens or streams and a number from 0 up, such as requests=60,streams=4", pair)
 		}
 		*limits[name] = n
 	}
@@ -231,7 +231,7 @@ func setLimits(k *store.Key, text string) error {
 func (f *keyFlags) create(ctx context.Context, s Streams) error {
 	k := &f.key
 	if k.Tenant == "" && !k.Operator {
-		return usage("--tenant is needed: whose key it is")
+		return usage("--tenant is required: the key's owner")
 	}
 	if err := checkTexts(k); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 		if k.Tenant != "" {
 			owner = fmt.Sprintf(" of tenant %q", k.Tenant)
 		}
-		fmt.Fprintf(s.Err, "key %s%s; its secret is shown this once:\n", k.ID, owner)
+		fmt.Fprintf(s.Err, "key %s%s; its secret is shown only once:\n", k.ID, owner)
 		return s.renderSecret(k.ID, secret)
 	})
 }
@@ -311,9 +311,9 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	actions := countTrue(changes, f.release, f.rotate, f.revoke)
 	switch isTenant := given("tenant"); {
 	case isTenant && (id != "" || actions > 1 || !f.release):
-		return usage("--tenant goes with --release alone: it is the account of a tenant, and of no key")
+		return usage("--tenant requires --release, and cannot be combined with KEY or another change")
 	case id == "" && !isTenant:
-		return usage("name the key, or a tenant by --release --tenant")
+		return usage("KEY is required, or --release --tenant TENANT")
 	}
 	if err := f.checkActions(actions); err != nil {
 		return err
@@ -325,11 +325,11 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 func (f *keyFlags) checkActions(actions int) error {
 	switch {
 	case f.grace < 0:
-		return usage("--grace is negative")
+		return usage("--grace must not be negative")
 	case (f.rotate || f.revoke) && actions > 1:
-		return usage("--rotate and --revoke go alone")
+		return usage("--rotate and --revoke must be used alone")
 	case actions == 0:
-		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
+		return usage("nothing to change: give a limit, --note, --release, --rotate or --revoke")
 	}
 	return nil
 }
@@ -340,7 +340,7 @@ func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	return f.withExistingStore(ctx, func(shared *store.Shared) error {
 		isKnown, err := release(ctx, s, shared, account)
 		if err == nil && !isKnown {
-			err = fmt.Errorf("no cap of a policy has counted by %s in this store; see \"stepfall key ls\"", account)
+			err = fmt.Errorf("no policy's cap has an account %s in this store; see \"stepfall key ls\"", account)
 		}
 		if err != nil {
 			return err
@@ -368,7 +368,7 @@ func release(ctx context.Context, s Streams, shared *store.Shared, account strin
 	if err := shared.Release(ctx, account); err != nil {
 		return true, err
 	}
-	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls are booked as unsettled after 15 minutes unless a server settles them\n", usd(accounts[i].UnsettledUSD), usd(accounts[i].ReservedUSD))
+	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls become unsettled after 15 minutes unless settled\n", usd(accounts[i].UnsettledUSD), usd(accounts[i].ReservedUSD))
 	return true, nil
 }
 
@@ -380,7 +380,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	ctx, chooses := cmd.Context(), len(f.only) > 0 || f.since != "" || f.until != ""
 	if slices.Equal(f.by, []string{"account"}) {
 		if chooses {
-			return usage("--by account lists what caps count now: --only, --since and --until choose what was spent")
+			return usage("--only, --since and --until cannot be combined with --by account, which has no history")
 		}
 		return f.listAccounts(ctx, s)
 	}
@@ -396,7 +396,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 		return usage("%v", err)
 	}
 	if len(f.by) == 0 && chooses {
-		return usage("--only, --since and --until choose what was spent: give --by, as --by key")
+		return usage("--only, --since and --until require --by, such as --by key")
 	}
 	return f.withExistingStore(ctx, func(shared *store.Shared) error {
 		if len(f.by) == 0 {

@@ -95,7 +95,7 @@ func (p *printer) tenants(list []accountBalance) {
 
 func (p *printer) keys(list []keyBalance) {
 	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true},
-		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
+		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "concurrent", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
 		spent, reserved, unsettled := "", "", ""

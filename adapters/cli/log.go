@@ -20,7 +20,7 @@ func (f *logFlag) Set(text string) error {
 		if level := hclog.LevelFromString(word); level != hclog.NoLevel {
 			f.level = level
 		} else if f.json = word == "json"; !f.json {
-			return usage("want off, debug, info, warn or error, and json for lines of JSON, as in debug,json")
+			return usage("want off, debug, info, warn or error, and json for lines of JSON, such as debug,json")
 		}
 	}
 	return nil

@@ -47,14 +47,14 @@ func (f *outcomeFlags) open(path string, policy *policies.Policy) (*outcome.Tabl
 // warnLabels warns if the qualities of a table are labels that do not measure quality.
 func warnLabels(warn io.Writer, t *outcome.Table) {
 	if t.Labels != "" {
-		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: good for choosing, and no measure of quality\n", say.Plain(t.Labels))
+		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: enough to choose models, not to measure quality\n", say.Plain(t.Labels))
 	}
 }
 
 // warnNotTrace returns a function that warns of a line that is not a trace, such as one cut off by a crash.
 func warnNotTrace(warn io.Writer) func(file string, line int) {
 	return func(file string, line int) {
-		fmt.Fprintf(warn, "%s:%d: left out: not a trace\n", say.Plain(file), line)
+		fmt.Fprintf(warn, "%s:%d: skipped: not a trace\n", say.Plain(file), line)
 	}
 }
 

@@ -74,7 +74,7 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	stamp := env.Stamp()
 	presets = slices.DeleteFunc(presets, func(p paper.Preset) bool {
 		if f.keep && paper.IsCurrent(f.out, p.Name, stamp) {
-			fmt.Fprintf(s.Out, "%s: kept as it is\n", p.Name)
+			fmt.Fprintf(s.Out, "%s: up to date\n", p.Name)
 			return true
 		}
 		return false
@@ -86,7 +86,7 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 		start := time.Now()
 		page, err := p.Run(ctx, env)
 		if errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%s: %w; the pages before it are written, and --keep goes on from there", p.Name, err)
+			return fmt.Errorf("%s: %w; earlier pages are written; continue with --keep", p.Name, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)

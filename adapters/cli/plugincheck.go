@@ -34,7 +34,7 @@ and check that it conforms to the protocol.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if conformance {
 				if len(args) == 0 {
-					return usage("--conformance: name the program")
+					return usage("--conformance requires one PROGRAM")
 				}
 				return c.run(cmd.Context(), s, args)
 			}
@@ -66,11 +66,11 @@ func (d *doctor) run(ctx context.Context, args []string) error {
 	}
 	err := d.s.render(d.findings.rows, func(p *printer) {
 		if d.problems == 0 {
-			p.f("Nothing is wrong.\n")
+			p.f("No problems found.\n")
 		}
 	})
 	if err == nil && d.problems > 0 {
-		err = fmt.Errorf("%d things are wrong", d.problems)
+		err = fmt.Errorf("%d problems found", d.problems)
 	}
 	return err
 }
@@ -100,15 +100,15 @@ func (d *doctor) folders() {
 		info, err := os.Stat(dir)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			d.line("-", "folder "+dir, "not there")
+			d.line("-", "folder "+dir, "not found")
 		case err != nil:
 			d.line("BAD", "folder "+dir, err.Error())
 		case !info.IsDir():
 			d.line("BAD", "folder "+dir, "is a file")
 		case info.Mode().Perm()&0o002 != 0:
-			d.line("BAD", "folder "+dir, "anybody can write to it, so nothing in it is started: chmod o-w it")
+			d.line("BAD", "folder "+dir, "writable by everybody, so nothing in it is started: chmod o-w it")
 		case info.Mode().Perm()&0o020 != 0:
-			d.line("-", "folder "+dir, "its group can write to it: unless that is your own group, nothing in it is started; chmod g-w it")
+			d.line("-", "folder "+dir, "writable by its group: unless that is your own group, nothing in it is started; chmod g-w it")
 		default:
 			d.line("ok", "folder "+dir, "searched")
 		}
@@ -174,7 +174,7 @@ func (d *doctor) ask(ctx context.Context, f host.PluginFile) error {
 	}
 	d.line("ok", f.Name, fmt.Sprintf("%s %s, %s, answered within %d ms", info.Name, info.Version, strings.Join(roles, ", "), time.Since(begun).Milliseconds()))
 	if info.Name != f.Name {
-		return fmt.Errorf("calls itself %q: the program must have the plugin's name", info.Name)
+		return fmt.Errorf("the plugin is called %q: the program must have that name", info.Name)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 			if o.Lang == "python" {
 				var ok bool
 				if o.Python, ok = scaffold.FindPython(); !ok {
-					hint = "  # first of all: apt install python3-grpcio python3-protobuf python3-cryptography\n"
+					hint = "  # first: apt install python3-grpcio python3-protobuf python3-cryptography\n"
 				}
 			}
 			files, err := scaffold.Write(o)

@@ -44,7 +44,7 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.sets, "set", nil, `override an argument, as in --set budget.step_usd=0.05 (may be repeated)`)
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil, `override an argument, such as --set budget.step_usd=0.05 (may be repeated)`)
 }
 
 // load loads a policy for a command that calls no model, and prints warnings.
@@ -109,7 +109,7 @@ that would change are printed, and the command fails if there are any.`,
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "count warnings as errors")
 	cmd.Flags().BoolVar(&f.secrets, "require-secrets", false, "report an error if an environment variable that env() names is not set")
 	cmd.Flags().BoolVar(&f.format, "fmt", false, "format the files in place")
-	cmd.Flags().BoolVar(&f.diff, "diff", false, "print what --fmt would change, and fail if there is anything")
+	cmd.Flags().BoolVar(&f.diff, "diff", false, "print what --fmt would change, and fail on any difference")
 	return cmd
 }
 
@@ -172,7 +172,7 @@ func (f *validateFlags) formatFiles(s Streams, paths []string) error {
 	}
 	err := s.render(map[string][]string{"changed": changed}, func(*printer) {})
 	if err == nil && f.diff && len(changed) > 0 {
-		err = fmt.Errorf("%s not in the usual layout: see stepfall policy validate --fmt", count(len(changed), "file"))
+		err = fmt.Errorf("%s not formatted: run stepfall policy validate --fmt", count(len(changed), "file"))
 	}
 	return err
 }
@@ -208,7 +208,7 @@ func readPolicy(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	file, err := os.Open(path)
 	if err != nil {

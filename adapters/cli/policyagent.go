@@ -88,7 +88,7 @@ func pairOf(list []offer) (*policies.Pair, error) {
 	}
 	pair, err := p.CheapPair()
 	if errors.Is(err, policies.ErrNoPair) {
-		return nil, fmt.Errorf("%w: another key would do, of %s", err, otherKeys(list))
+		return nil, fmt.Errorf("%w: set another key, of %s", err, otherKeys(list))
 	}
 	return pair, err
 }

@@ -29,7 +29,7 @@ type queryFlags struct {
 func (f *queryFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.text, "query", "", "text of a query whose decisions to explain; or a file of queries to plan for, as JSON lines")
 	flags.StringArrayVar(&f.with, "with", nil, "explain a query with group=NAME, tenant=NAME, tokens=4000, tool=NAME, json=true, checks=true (deciding tests are named), setbacks=1 (of its run), or a label, as label.KEY=VALUE (may be repeated)")
-	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain what happens if a model's answer has this quality, as model=0.2 (may be repeated)")
+	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain what happens if a model's answer has this quality, such as model=0.2 (may be repeated)")
 }
 
 // explains reports whether to explain one query: the text is then not the name of a file of queries.
@@ -194,7 +194,7 @@ func (p *printer) trial(t *sdk.Trace) {
 
 func (p *printer) infeasible(t *sdk.Trace) {
 	for _, i := range t.Infeasible {
-		p.f("left out: %s %s\n", i.Model, i.Reason)
+		p.f("excluded: %s %s\n", i.Model, i.Reason)
 	}
 }
 

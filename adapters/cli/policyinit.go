@@ -66,7 +66,7 @@ func (f *initFlags) run(ctx context.Context, s Streams) error {
 	}
 	p, err := policies.Parse(f.out, text, policies.LoadOptions{})
 	if err != nil {
-		return fmt.Errorf("the policy that was to be written is wrong, which is a fault of stepfall: %w", err)
+		return fmt.Errorf("the generated policy is invalid, which is a bug in stepfall: %w", err)
 	}
 	if f.out == "-" {
 		_, err := s.Out.Write(text)
@@ -85,7 +85,7 @@ func (f *initFlags) run(ctx context.Context, s Streams) error {
 		return nil
 	}
 	if name := judgePlugins[f.judge]; name != "" && !pluginFound(name) {
-		fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
+		fmt.Fprintf(s.Out, "the policy's plugin %s is not found: stepfall plugin ls prints the folders that are searched\n", name)
 	}
 	fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoteForShell(f.out))
 	return nil
@@ -99,7 +99,7 @@ func (f *initFlags) check() error {
 		return usage("--for %q: want one of %q", f.program, programKinds)
 	}
 	if _, err := os.Stat("classifier.json"); f.judge == "logprob" && err != nil {
-		return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit --classifier makes one from recorded outcomes")
+		return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit --classifier trains one on recorded outcomes")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (f *initFlags) write(text []byte) error {
 	}
 	file, err := os.OpenFile(f.out, mode, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("%s is there already: --force writes over it, --out names another", f.out)
+		return fmt.Errorf("%s already exists: use --force to overwrite it, or another --out", f.out)
 	}
 	if err != nil {
 		return err
@@ -124,12 +124,12 @@ func (f *initFlags) write(text []byte) error {
 func describePolicy(p *policies.Policy) string {
 	switch {
 	case p.Holdout != nil:
-		return "for an agent with tools: two are asked, and the third where their answers differ"
+		return "for an agent with tools: two are asked, and the third if their answers differ"
 	case p.Strategy.Kind == "route":
 		return "routed: nothing judges the answers, and the file says how to change that"
 	case slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.When.Checks != nil }):
 		return "a cascade where a query names a work tree or tests, as stepfall swe does;\n" +
-			"any other query goes to one model, since nothing looks at its answer: init --judge model, or a verifier of yours, changes that"
+			"any other query goes to one model, since nothing judges its answer: init --judge model, or your own verifier, changes that"
 	}
 	return "a cascade"
 }
@@ -289,7 +289,7 @@ func firstLine(program, judge string, without error) string {
 	case program == programPatches || judge == "tests":
 		return "What it saves depends on how often a cheap model's patch passes the tests; stepfall swe prints that after each batch."
 	case judge == "logprob":
-		return "What it saves depends on the classifier: stepfall fit --classifier says how good it is."
+		return "What it saves depends on the classifier: stepfall fit --classifier prints how good it is."
 	}
 	return "It saves nothing yet: nothing judges the answers, so every query goes to one model. To save, use init --for agent (tool calls are compared), --judge model, or your own verifier."
 }
@@ -350,13 +350,13 @@ func (o offer) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  max_output_tokens = %d # the catalogue does not know it; caps need it\n", o.longest)
 	}
 	if o.free {
-		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
+		b.WriteString("  price {\n    free = true # it runs on your machine\n  }\n  capabilities = [\"json_mode\"]\n")
 	} else {
 		timeout := "10m" // an answer of 64,000 tokens at 110 tokens per second
 		if strings.HasSuffix(o.name, "small") {
 			timeout = "3m"
 		}
-		fmt.Fprintf(b, "  timeout = %q # a call that takes longer, or hangs, is ended and made once more; then another model is asked\n", timeout)
+		fmt.Fprintf(b, "  timeout = %q # a call that takes longer, or hangs, is cancelled and retried once; then another model is asked\n", timeout)
 	}
 	if o.inputUSD > 0 {
 		fmt.Fprintf(b, "  price {\n    input_usd_per_million = %g\n    output_usd_per_million = %g\n  }\n", o.inputUSD, 4*o.inputUSD)

@@ -60,7 +60,7 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 		for _, o := range m.models {
 			o.provider, o.key, o.url = m.provider, m.key, getenv(variable)
 			if o.url != "" {
-				o.note = "served by " + variable + ": put in the names that this server has, and its prices"
+				o.note = "served by " + variable + ": replace by this server's model names and prices"
 			}
 			list = append(list, o)
 		}

@@ -121,7 +121,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 			account, record = replaySavings(table.Outcomes)
 		}
 		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
-			return addResumeHint(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
+			return addResumeHint(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan writes nothing; run the same command to start over")
 		}
 	}
 	bar.finish()
@@ -149,11 +149,11 @@ func (f *planFlags) check() error {
 	given := countTrue(f.outcomes != "", f.traces != "", f.query.text != "")
 	switch {
 	case given > 1:
-		return usage("--outcomes, --traces and --query exclude one another")
+		return usage("--outcomes, --traces and --query are mutually exclusive")
 	case f.detailed && f.against == "":
-		return usage("--detailed-exitcode needs --against: the policy to compare with")
+		return usage("--detailed-exitcode requires --against")
 	case f.query.explains() && (f.query.text == "" && given > 0 || f.against != ""):
-		return usage("a query is explained by one policy alone: leave out --against, --outcomes and --traces")
+		return usage("--query, --with and --suppose cannot be combined with --against, --outcomes or --traces")
 	}
 	return nil
 }
@@ -170,9 +170,9 @@ func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
 		names = append(names, p.Models[i].Name)
 	}
 	if last.Judged.Answers == 0 {
-		return fmt.Errorf("no answer that %s would get is recorded: its models are %q, and the outcomes are of %q", p.Path, names, t.Models)
+		return fmt.Errorf("the outcomes have none of the models of %s: these are %q, theirs are %q", p.Path, names, t.Models)
 	}
-	made.Source += fmt.Sprintf(", but for %s of models without any, taken from beliefs", count(last.Unknown, "call"))
+	made.Source += fmt.Sprintf(", except %s of models without outcomes, taken from beliefs", count(last.Unknown, "call"))
 	return nil
 }
 
@@ -186,7 +186,7 @@ func unreadVerdicts(p *policies.Policy, t *outcome.Table) []string {
 // exitChanges is the exit code of a plan with changes, as in terraform.
 const exitChanges = 2
 
-var errChanges = errors.New("the new policy changes something")
+var errChanges = errors.New("the new policy makes a difference")
 
 // world returns the source of answers and a description of it.
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
@@ -202,7 +202,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		if err == nil {
 			warnStepPrices(s.Err, w.Steps, pricesOf(all[len(all)-1]))
 		}
-		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, with prompts and answers as long as those of the models that ran", f.traces), err
+		return w, fmt.Sprintf("the traces of %s; models that did not run are simulated from the recorded beliefs, with the prompt and answer lengths of those that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}
 	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), planDraws)

@@ -91,7 +91,7 @@ func (p *madePlan) rows() []planRow {
 			planRow{"tokens of a prompt, on average", "%.0f", false, func(r *forecast.Forecast) float64 { return r.InputTokens }, nil},
 			planRow{"tokens of an answer, assumed", "%.0f", false, func(*forecast.Forecast) float64 { return p.assumed }, nil})
 	}
-	for i, name := range []string{"quality, judged", "quality, guessed"} {
+	for i, name := range []string{"quality, judged", "quality, estimated"} {
 		score := func(r *forecast.Forecast) forecast.Score { return []forecast.Score{r.Judged, r.Guessed}[i] }
 		if slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return score(r).Answers > 0 }) {
 			list = append(list,
@@ -105,7 +105,7 @@ func (p *madePlan) rows() []planRow {
 	list = append(list,
 		planRow{"models run per query", "%.2f", false, func(r *forecast.Forecast) float64 { return r.Steps }, nil},
 		planRow{"failed calls per query", "%.3f", true, func(r *forecast.Forecast) float64 { return r.FailedCalls }, nil},
-		planRow{"moves within a session", "%.1f %%", true, func(r *forecast.Forecast) float64 { return 100 * r.Moves }, nil})
+		planRow{"model switches in a session", "%.1f %%", true, func(r *forecast.Forecast) float64 { return 100 * r.Moves }, nil})
 	for _, name := range modelsOf(p.Policies) {
 		list = append(list, modelRows(name, p.Policies[0].Compared > 0 || p.Policies[0].Unknown > 0)...)
 	}
@@ -219,7 +219,7 @@ func (p *madePlan) addRow(t *grid, row *planRow) {
 	}
 	// Without variance there is no estimate of the interval.
 	if low, high := row.interval(p.Policies[0]); low != high {
-		t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
+		t.row("  2 sigma over new queries", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
 	}
 }
 

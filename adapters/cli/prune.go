@@ -38,24 +38,24 @@ continues after its account was deleted starts with its whole cap again.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.store, "store", "", storeUsage)
 	flags.StringVar(&f.policy, "policy", "", "policy with a retention block")
-	flags.StringVar(&f.older, "older", "", "delete everything older than this, as 720h, instead of --policy")
+	flags.StringVar(&f.older, "older", "", "delete everything older than this, such as 720h, instead of --policy")
 	return cmd
 }
 
 func (f *pruneFlags) keep() (*policies.Retention, error) {
 	if (f.older == "") == (f.policy == "") {
-		return nil, usage("either --policy or --older says what is old")
+		return nil, usage("give either --policy or --older")
 	}
 	if f.older != "" {
 		older, err := time.ParseDuration(f.older)
 		if err != nil || older <= 0 {
-			return nil, usage("--older %s: want hours, minutes or seconds, as 720h for thirty days", f.older)
+			return nil, usage("--older %s: want hours, minutes or seconds, such as 720h for thirty days", f.older)
 		}
 		return &policies.Retention{Traces: older, Accounts: older, Sessions: older, Jobs: older}, nil
 	}
 	p, err := policies.Load(f.policy, policies.LoadOptions{WithoutSecrets: true})
 	if err == nil && p.Retention == nil {
-		err = fmt.Errorf("%s has no retention block, and so keeps everything for ever", f.policy)
+		err = fmt.Errorf("%s has no retention block, so nothing may be deleted", f.policy)
 	}
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	}
 	address := cmp.Or(f.store, os.Getenv(storeVariable))
 	if address == "" {
-		return usage("--store is needed, or %s", storeVariable)
+		return usage("--store is required, or %s", storeVariable)
 	}
 	if err := checkStore(address); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	}
 	return s.render(pruned, func(p *printer) {
 		p.f("deleted %s, %s, %s and %s\n", count(int(pruned.Traces), "trace"), count(int(pruned.Accounts), "account"),
-			count(int(pruned.Sessions), "shared note"), count(int(pruned.Runs), "queued run"))
+			count(int(pruned.Sessions), "conversation"), count(int(pruned.Runs), "job"))
 	})
 }
 

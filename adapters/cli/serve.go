@@ -69,19 +69,19 @@ steps. More: docs/gateway.md and docs/operating.md.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "policy to serve")
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
-	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, such as budget.step_usd=0.05")
 	flags.StringArrayVar(&f.keys, "key", nil, "tenant=VARIABLE: the environment variable that holds the tenant's key")
 	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose, whatever model a client asks for")
 	flags.BoolVar(&f.watch, "watch", false, "reload the policy when its files change, and on SIGHUP")
 	flags.StringVar(&f.store, "store", "", storeUsage)
 	flags.StringVar(&f.queue, "queue", "", "let the workers of this queue (postgres:// URL) judge answers; they have the verifiers' plugins")
-	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9464; none when absent")
-	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address without keys")
+	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, such as 127.0.0.1:9464; none when absent")
+	flags.BoolVar(&f.open, "open", false, "serve without keys, to everybody who can reach the address")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
-	flags.StringArrayVar(&f.origins, "origin", nil, "allow browser requests from this origin (CORS), as https://app.example; * is all")
+	flags.StringArrayVar(&f.origins, "origin", nil, "allow browser requests from this origin (CORS), such as https://app.example; * is all")
 	flags.StringArrayVar(&f.hosts, "host", nil, "additional host name that a gateway without keys accepts on loopback; * is all")
-	flags.StringToIntVar(&f.limits, "limit", nil, "limits, as requests=8,connections=200: concurrent requests of one client, connections in total; none when absent")
-	flags.StringSliceVar(&f.tls, "tls", nil, "serve HTTPS: files with a certificate chain and its key in PEM, as cert.pem,key.pem; reloaded when they change")
+	flags.StringToIntVar(&f.limits, "limit", nil, "limits, such as requests=8,connections=200: concurrent requests of one client, connections in total; none when absent")
+	flags.StringSliceVar(&f.tls, "tls", nil, "serve HTTPS: files with a certificate chain and its key in PEM, such as cert.pem,key.pem; reloaded when they change")
 	f.page.add(flags)
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may continue after an interrupt")
 	return cmd
@@ -161,7 +161,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 // check validates the flags and returns the listen address and the tenants by key.
 func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err error) {
 	if f.policy == "" {
-		return nil, nil, usage("--policy is needed: what to serve")
+		return nil, nil, usage("--policy is required")
 	}
 	if keys, err = f.readKeys(); err != nil {
 		return nil, nil, err
@@ -172,13 +172,13 @@ func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err err
 	stored := cmp.Or(f.store, os.Getenv(storeVariable)) != ""
 	switch {
 	case len(f.limits) > 0 && !isLimit(f.limits):
-		err = usage("--limit wants numbers for requests and connections, as requests=8,connections=200")
+		err = usage("--limit: want numbers for requests and connections, such as requests=8,connections=200")
 	case len(f.tls) != 0 && len(f.tls) != 2:
-		err = usage("--tls wants the certificate and the key, as cert.pem,key.pem")
+		err = usage("--tls: want the certificate and the key, such as cert.pem,key.pem")
 	case stored && len(keys) > 0:
-		err = usage("--key and --store: the keys of a store are made with 'stepfall key create'")
+		err = usage("--key and --store are mutually exclusive: use 'stepfall key create'")
 	case !stored && len(keys) == 0 && !f.open && !addr.IP.IsLoopback():
-		err = usage("--addr %s can be reached by others: give them keys with --key or --store, or say --open", f.addr)
+		err = usage("--addr %s can be reached by others: require keys (--key, --store), or give --open", f.addr)
 	}
 	return addr, keys, err
 }
@@ -215,7 +215,7 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 		return nil, nil
 	}
 	if f.watch {
-		return nil, usage("--watch and --queue do not go together: workers have the policy that this command began with")
+		return nil, usage("--watch and --queue are mutually exclusive: workers keep the policy that was loaded first")
 	}
 	load := o.Load
 	load.WithoutSecrets = true
@@ -263,10 +263,10 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 		}
 		key := os.Getenv(variable)
 		if key == "" {
-			return nil, usage("--key %s: the environment has no %s", tenant, variable)
+			return nil, usage("--key %s: the environment variable %s is not set", tenant, variable)
 		}
 		if other, twice := keys[key]; twice {
-			return nil, usage("--key: the tenants %s and %s have one key", other, tenant)
+			return nil, usage("--key: the tenants %s and %s have the same key", other, tenant)
 		}
 		keys[key] = tenant
 	}
@@ -282,7 +282,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	}
 	serving := gateway.Serving{
 		MaxConnections: f.limits["connections"], Drain: f.drain, Grace: f.grace, Handler: before(g),
-		Stopping: func() { fmt.Fprintln(s.Err, "stopping: running steps may end") },
+		Stopping: func() { fmt.Fprintln(s.Err, "stopping: waiting for running steps") },
 	}
 	scheme := "http"
 	if len(f.tls) > 0 {

@@ -72,7 +72,7 @@ func (r *running) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("stopping")) {
 		close(r.stopping)
 	}
-	if bytes.Contains(p, []byte("policy in force")) {
+	if bytes.Contains(p, []byte("policy reloaded")) {
 		r.swapped <- struct{}{}
 	}
 	return len(p), nil
@@ -201,12 +201,12 @@ func TestServeLetsRunningStepsEnd(t *testing.T) {
 func TestServeRefusesToStandOpen(t *testing.T) {
 	t.Setenv("BLUE_KEY", "k")
 	for _, c := range []struct{ args, says string }{
-		{"", "--policy is needed"},
+		{"", "--policy is required"},
 		{"--policy p.hcl --addr :0", "can be reached by others"},
 		{"--policy p.hcl --addr nowhere:x", "--addr"},
 		{"--policy p.hcl --key blue", "want tenant=VARIABLE"},
-		{"--policy p.hcl --key blue=NO_SUCH_KEY", "the environment has no NO_SUCH_KEY"},
-		{"--policy p.hcl --key blue=BLUE_KEY --key red=BLUE_KEY", "the tenants blue and red have one key"},
+		{"--policy p.hcl --key blue=NO_SUCH_KEY", "the environment variable NO_SUCH_KEY is not set"},
+		{"--policy p.hcl --key blue=BLUE_KEY --key red=BLUE_KEY", "the tenants blue and red have the same key"},
 	} {
 		var said bytes.Buffer
 		code := cli.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), cli.Streams{Out: io.Discard, Err: &said})

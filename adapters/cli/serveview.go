@@ -36,7 +36,7 @@ type servedPage struct {
 }
 
 func (p *servedPage) add(flags *pflag.FlagSet) {
-	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
+	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, such as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
 }
 
 // serve starts to serve the pages if --view is given; with HTTPS if other machines can reach them and certificates is
@@ -53,18 +53,18 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	key := ""
 	if keyed {
 		if key = os.Getenv(variable); len(key) < 8 {
-			return "", nil, usage("--view %s: the environment has no such key of at least 8 characters", p.view)
+			return "", nil, usage("--view %s: the variable holds no key of at least 8 characters", p.view)
 		}
 	} else if !addr.IP.IsLoopback() {
-		return "", nil, usage("--view %s can be reached by others: give the operator a key, as %s=VARIABLE", p.view, p.view)
+		return "", nil, usage("--view %s can be reached by others: require a key, such as %s=VARIABLE", p.view, p.view)
 	}
 	traces := p.tracesOf(r)
 	if traces == "" {
-		return "", nil, usage("--view shows what the policy records, which is nothing: give it trace { file = \"traces.jsonl\" }, or serve with --store")
+		return "", nil, usage("--view needs recorded traces: add trace { file = \"traces.jsonl\" } to the policy, or use --store")
 	}
 	src, err := openTraces(ctx, s, traces)
 	if err != nil {
-		return "", nil, fmt.Errorf("--view shows what the policy records: %w", err)
+		return "", nil, fmt.Errorf("opening the traces for --view: %w", err)
 	}
 	o := src.Options
 	o.Policy = policyLoader(r.Policy().Path, sets...)

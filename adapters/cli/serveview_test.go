@@ -159,9 +159,9 @@ func TestServeView(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flags, want := range map[string]string{
-		"--view 127.0.0.1:0=NO_KEY":            "the environment has no such key",
+		"--view 127.0.0.1:0=NO_KEY":            "the variable holds no key",
 		"--view 127.0.0.1:0=SHORT_KEY":         "at least 8 characters",
-		"--view 0.0.0.0:0":                     "give the operator a key",
+		"--view 0.0.0.0:0":                     "require a key",
 		"--view nowhere":                       "--view: ",
 		"--view 127.0.0.1:0=OPERATOR_KEY -v=5": "-v",
 	} {
@@ -187,7 +187,7 @@ func TestServeView(t *testing.T) {
 	})
 	// A policy that records nothing has nothing to show.
 	var said bytes.Buffer
-	if code := cli.Run(t.Context(), []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--view", "127.0.0.1:0"}, cli.Streams{Out: io.Discard, Err: &said}); code == cli.ExitOK || !strings.Contains(said.String(), `--view shows what the policy records, which is nothing: give it trace { file = "traces.jsonl" }`) {
+	if code := cli.Run(t.Context(), []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--view", "127.0.0.1:0"}, cli.Streams{Out: io.Discard, Err: &said}); code == cli.ExitOK || !strings.Contains(said.String(), `--view needs recorded traces: add trace { file = "traces.jsonl" }`) {
 		t.Errorf("exit code %d, %s", code, &said)
 	}
 }

@@ -80,11 +80,11 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.StringSliceVar(&f.failToPass, "fail-to-pass", nil, "tests that must pass with the patch")
 	flags.StringSliceVar(&f.passToPass, "pass-to-pass", nil, "tests that must still pass")
 	flags.StringSliceVar(&f.command, "test-command", nil, "the agent's test command, with its arguments separated by commas; detected when absent")
-	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as trajectory.show_failures=true")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, such as trajectory.show_failures=true")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything without calling a model")
 	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on the spending of the run, in US dollars; 0 is none")
 	flags.IntVar(&f.maxTurns, "max-turns", 30, "most model calls in one attempt")
-	flags.IntVar(&f.parallel, "parallel", 2, "how many tasks run at once; with --queue, how many are in the queue")
+	flags.IntVar(&f.parallel, "parallel", 2, "concurrent tasks; with --queue, tasks in the queue")
 	flags.StringVar(&f.queue, "queue", "", queueUsage)
 	flags.StringVar(&f.state, "state", "", "folder for the state of the run, so that it can be resumed")
 	flags.StringVar(&f.out, "out", "", "file for the patch of a single task, or for the leaderboard's predictions for a file of tasks")
@@ -99,7 +99,7 @@ func (f *sweFlags) tasks() ([]swe.Task, bool, error) {
 	info, err := os.Stat(f.task)
 	if err != nil || info.IsDir() {
 		if !strings.ContainsAny(strings.TrimSpace(f.task), " \n") {
-			return nil, false, usage("--task %s: no such file; a task that is given as text is a sentence", f.task)
+			return nil, false, usage("--task %s: no such file, and a task given as text needs a space", f.task)
 		}
 		return []swe.Task{f.single(f.task)}, true, nil
 	}
@@ -131,11 +131,11 @@ func (f *sweFlags) check() error {
 			faults = append(faults, errors.New(what))
 		}
 	}
-	want(f.task != "", "--task is missing")
-	want(f.policy != "", "--policy is missing: write one with 'stepfall policy init'")
-	want(f.repo != "" || f.repos != "", "--repo or --repos is missing")
+	want(f.task != "", "--task is required")
+	want(f.policy != "", "--policy is required: write one with 'stepfall policy init'")
+	want(f.repo != "" || f.repos != "", "--repo or --repos is required")
 	want(f.maxUSD >= 0, "--max-usd: want a number of US dollars from 0 up")
-	want(f.parallel > 0, "--parallel is not positive")
+	want(f.parallel > 0, "--parallel must be at least 1")
 	// Find an unwritable file before a model is paid.
 	if err := writable(f.out); err != nil {
 		faults = append(faults, fmt.Errorf("--out: %w", err))
@@ -223,7 +223,7 @@ func showSolved(s Streams, b *swe.Batch, tasks int) *progress {
 func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
 	if f.repo != "" {
 		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
-			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
+			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts start from the commit, without them\n", f.repo, changed)
 		}
 	}
 	if !single && f.state == "" && f.out == "" && !f.json {

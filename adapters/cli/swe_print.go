@@ -57,7 +57,7 @@ func isolation(layers []string) string {
 	by := strings.Join(layers, ", ")
 	lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", "processes", "memory"}, layers)
 	if len(lacks) == 0 {
-		return "sandboxed: no network, no files of the user's, bounded processes and memory (" + by + ")"
+		return "sandboxed: no network, no access to the user's files, limited processes and memory (" + by + ")"
 	}
 	return "WITHOUT isolation of " + strings.Join(lacks, ", ") + " (" + by + ")"
 }
@@ -70,7 +70,7 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	}
 	p := &printer{w: s.Out}
 	if why := swe.NotJudged(results); why != "" && !f.json {
-		p.f("NO VERDICT could be reached, so nothing says whether a patch is right: %s\n", gist(why))
+		p.f("NO VERDICT could be reached, so patches are unverified: %s\n", gist(why))
 	}
 	if single && results[0] != nil {
 		return f.printSingle(p, results[0])
@@ -119,7 +119,7 @@ func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result
 	t := p.table(columns...)
 	for i, r := range results {
 		if r == nil {
-			t.row([]any{list[i].InstanceID, "not begun", "", "", "", "", "", ""}[:len(columns)]...)
+			t.row([]any{list[i].InstanceID, "not started", "", "", "", "", "", ""}[:len(columns)]...)
 			continue
 		}
 		t.row([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration), r.Worker}[:len(columns)]...)
@@ -153,7 +153,7 @@ func outcomeOf(r *swe.Result) string {
 
 func (p *printer) result(r *swe.Result, out string) {
 	if r.Recorded {
-		p.f("found in the state of an earlier run; nothing was run again\n")
+		p.f("already done in the state of an earlier run; nothing was run\n")
 	}
 	for i := range r.Attempts {
 		p.attempt(i+1, &r.Attempts[i])
@@ -166,9 +166,9 @@ func (p *printer) result(r *swe.Result, out string) {
 	case r.Solved:
 		p.f("\nsolved by %s\n", r.Model)
 	case r.Patch == "":
-		p.f("\nnot solved; the attempt that was taken, of %s, has no patch\n", r.Model)
+		p.f("\nnot solved; the chosen attempt, by %s, has no patch\n", r.Model)
 	default:
-		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
+		p.f("\nnot solved; the best patch is by %s\n", r.Model)
 	}
 	who, tests := "agent's commands", cmp.Or(r.Verdict, &sdk.Verdict{}).Isolation
 	switch {
@@ -221,10 +221,10 @@ func (p *printer) attempt(n int, a *swe.Attempt) {
 // exit returns the command's error for the end of a run, which says what was saved.
 func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, solver *swe.Solver) error {
 	sum := swe.Summarise(results)
-	kept, resume, raise := "nothing is kept of what is not finished: that takes --state DIR", "", ""
+	kept, resume, raise := "unfinished work is lost: give --state DIR to keep it", "", ""
 	if f.state != "" {
 		kept = fmt.Sprintf("%d finished attempts are kept in %s", solver.Journal.Attempts(), f.state)
-		resume, raise = "; the same command goes on from there", "; the same command with a higher --max-usd goes on from there"
+		resume, raise = "; run the same command to continue", "; run it with a higher --max-usd to continue"
 	}
 	ended := fmt.Sprintf("%d of %d tasks finished, %.6f USD spent; %s", sum.Tasks-sum.Open, sum.Tasks, solver.Spend.SpentUSD(), kept)
 	switch {
@@ -237,7 +237,7 @@ func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, s
 	case sum.Errors == sum.Tasks && sum.Calls == 0:
 		return errors.New("no task could be tried")
 	case swe.NotJudged(results) != "":
-		return fmt.Errorf("no verdict could be had: %s", gist(swe.NotJudged(results)))
+		return fmt.Errorf("no verdict could be reached: %s", gist(swe.NotJudged(results)))
 	case sum.Solved < sum.Tasks:
 		return &exitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
 	}

@@ -56,7 +56,7 @@ the verdict. Invalid lines are reported, and the others recorded.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.verdict != "" && (len(args) > 0 || (f.Run == "") != (f.verdict == "-")):
-				return usage("--verdict is on a run: name it with --run, or each on a line of standard input with --verdict -")
+				return usage("--verdict requires --run; --verdict - reads runs and verdicts from standard input")
 			case f.verdict != "":
 				return f.recordVerdicts(cmd.Context(), s)
 			case len(args) > 0 || f.why:
@@ -74,14 +74,14 @@ the verdict. Invalid lines are reported, and the others recorded.`,
 	flags.StringVar(&f.baseline, "baseline", "", "model to compare the spending with; the most expensive when absent")
 	flags.IntVarP(&f.limit, "limit", "n", 20, "most steps to list, 0 for all")
 	flags.BoolVar(&f.why, "why", false, "explain each decision and its basis")
-	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended: passed, failed or inconclusive, and why, as in \"failed: the wrong item\"; - reads lines of run and verdict from standard input")
+	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended: passed, failed or inconclusive, and why, such as \"failed: the wrong item\"; - reads lines of run and verdict from standard input")
 	return cmd
 }
 
 // list prints the newest steps that the flags select, and the totals of all.
 func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	if f.limit < 0 {
-		return usage("--limit %d is negative", f.limit)
+		return usage("--limit %d: must not be negative", f.limit)
 	}
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
@@ -376,7 +376,7 @@ func (p *printer) callTable(calls []sdk.Call) {
 // callSummary describes the result of a call in one line.
 func callSummary(c *sdk.Call) string {
 	if c.Error != "" && !c.Failed() {
-		return "cancelled: its answer was not needed any more"
+		return "cancelled: its answer was no longer needed"
 	}
 	if c.Failed() {
 		return "error: " + oneLine(c.Error)

@@ -62,9 +62,9 @@ func decisionBasis(t *sdk.Trace, k int) string {
 	}
 	why, err := view.ExplainDecision(t, k)
 	if err != nil {
-		why = fmt.Sprintf("%s wanted it", t.Strategy)
+		why = fmt.Sprintf("chosen by %s", t.Strategy)
 		if d.Run == "" {
-			why = fmt.Sprintf("%s wanted no more, %s", t.Strategy, say.Because(t.Stop))
+			why = fmt.Sprintf("%s stopped: %s", t.Strategy, say.Because(t.Stop))
 		}
 		if b := beliefOf(d, cmp.Or(d.Run, d.Answer)); b != nil {
 			why += fmt.Sprintf(" (quality %.2f, %s USD)", b.Quality.Mean, usd(b.CostUSD))

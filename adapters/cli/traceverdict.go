@@ -73,7 +73,7 @@ func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []
 // recordVerdicts records verdicts on runs. Invalid ones are reported as an error after the others are recorded.
 func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	if f.file == "-" {
-		return usage("--file -: a verdict is added to a file or a store")
+		return usage("--verdict needs a file or a store, not --file -")
 	}
 	list, faults, err := f.givenVerdicts(s)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 	for _, v := range list {
 		switch of := tenants[v.trace.Run]; len(of) {
 		case 0:
-			fmt.Fprintf(s.Err, "%sno step of a run %s is recorded in %s: the verdict counts once there is one\n", v.where, say.Plain(v.trace.Run), f.file)
+			fmt.Fprintf(s.Err, "%sno step of run %s in %s yet: the verdict counts once there is one\n", v.where, say.Plain(v.trace.Run), f.file)
 			recorded = append(recorded, v.trace)
 		case 1:
 			v.trace.Tenant = of[0]

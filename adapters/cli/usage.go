@@ -42,7 +42,7 @@ func newCompletionCommand(s Streams) *cobra.Command {
 			if script := scripts[args[0]]; script != nil {
 				return script(cmd.Root())
 			}
-			return usage("there is no completion for %q: want %s", args[0], strings.Join(shells, ", "))
+			return usage("no completion for %q: want %s", args[0], strings.Join(shells, ", "))
 		},
 	}
 }

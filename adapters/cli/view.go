@@ -92,7 +92,7 @@ func tracesPath(args []string) (string, error) {
 	}
 	const usual = "traces.jsonl"
 	if _, err := os.Stat(usual); err != nil {
-		return "", usage("give a file of traces: there is no traces.jsonl here\nA policy with trace { file = \"traces.jsonl\" } writes one; 'stepfall demo' makes some to look at")
+		return "", usage("no traces.jsonl in this folder: name a file of traces\nA policy with trace { file = \"traces.jsonl\" } writes one; 'stepfall demo' makes some to look at")
 	}
 	return usual, nil
 }
@@ -117,14 +117,14 @@ func (f *viewFlags) serve(ctx context.Context, s Streams, o view.Options) error 
 		return usage("--addr: %v", err)
 	}
 	if !addr.IP.IsLoopback() {
-		return usage("--addr %s can be reached by others: stepfall view serves this machine only; stepfall serve --view asks for a key", f.addr)
+		return usage("--addr %s can be reached by others: want a loopback address, or use stepfall serve --view, which requires a key", f.addr)
 	}
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return err
 	}
 	handler, address := localPage(o, listener)
-	fmt.Fprintf(s.Out, "%s\nOpen it in a browser; it works once. Ctrl-C ends.\n", address)
+	fmt.Fprintf(s.Out, "%s\nOpen it in a browser; it works once. Ctrl-C stops the server.\n", address)
 	return servePage(ctx, handler, listener)
 }
 

@@ -26,7 +26,7 @@ type traceSource struct {
 // for standard input. It skips lines that are not traces, such as one cut off by a crash, with a warning.
 func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error) {
 	warn := func(name string) func(int) {
-		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: left out: not a trace\n", say.Plain(name), line) }
+		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: skipped: not a trace\n", say.Plain(name), line) }
 	}
 	if arg == "-" {
 		lines, err := view.ReadLines(ctx, "standard input", s.In, warn("standard input"))

@@ -50,8 +50,8 @@ Whoever can write to the database decides what workers run.`,
 	flags.StringVar(&f.queue, "queue", "", "postgres:// URL of the queue; $"+storeVariable+" when absent")
 	flags.StringVar(&f.cache, "cache", "", "folder for fetched files; in the user's cache folder when absent")
 	flags.StringVar(&f.name, "name", "", "name of this worker in results; the machine's name when absent")
-	flags.StringToIntVar(&f.work, "work", map[string]int{"swe": 2, "collect": 4, "verify": 2}, "how many tasks of swe, calls of collect and verifications run at once; kinds that are not named are left to other workers")
-	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9465; none when absent")
+	flags.StringToIntVar(&f.work, "work", map[string]int{"swe": 2, "collect": 4, "verify": 2}, "concurrent tasks of swe, calls of collect and verifications; kinds not named are left to other workers")
+	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, such as 127.0.0.1:9465; none when absent")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running jobs may continue after an interrupt")
 	return cmd
 }
@@ -68,7 +68,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	defer func() { err = errors.Join(err, shared.Close()) }()
 	database, ok := shared.Engine.(*postgres.Store)
 	if !ok {
-		return usage("--queue wants a postgres:// URL; work on one machine needs no queue")
+		return usage("--queue: want a postgres:// URL; one machine needs no queue")
 	}
 	q, err := queue.Open(ctx, database.Pool())
 	if err != nil {
@@ -103,16 +103,16 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 
 func (f *workerFlags) check() error {
 	if f.queue = cmp.Or(f.queue, os.Getenv(storeVariable)); f.queue == "" {
-		return usage("--queue is needed: the database that work comes from")
+		return usage("--queue is required: the database with the jobs")
 	}
 	total := 0
 	for kind, n := range f.work {
 		if total += n; n < 0 || !slices.Contains([]string{"swe", "collect", "verify"}, kind) {
-			return usage("--work %s=%d: want a number for swe, collect or verify, as swe=2,verify=4", kind, n)
+			return usage("--work %s=%d: want a number for swe, collect or verify, such as swe=2,verify=4", kind, n)
 		}
 	}
 	if total == 0 {
-		return usage("--work names no kind of job with a number above 0")
+		return usage("--work: want at least one kind of job above 0")
 	}
 	return f.makeCache()
 }
@@ -122,7 +122,7 @@ func (f *workerFlags) makeCache() (err error) {
 	if f.cache == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return usage("--cache is needed: %v", err)
+			return usage("--cache is required: %v", err)
 		}
 		f.cache = filepath.Join(base, "stepfall", "queue")
 	}

@@ -50,7 +50,7 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 }
 
 // ErrUnknownKey is the error of Authenticate for an unknown key.
-var ErrUnknownKey error = refuse(reasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
+var ErrUnknownKey error = refuse(reasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "the API key is unknown to this gateway, or has expired")
 
 // reasons are the reasons of refusals that only have a status.
 var reasons = map[int]string{http.StatusUnauthorized: reasonUnknownKey, http.StatusForbidden: reasonForbidden, http.StatusTooManyRequests: ReasonRateLimit}
@@ -102,8 +102,8 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 				own.Reason = cmp.Or(own.Reason, reasons[own.Status])
 				return &own
 			}
-			g.o.Logger.Error("a key could not be looked up", "request", g.clean(x.ID), "error", g.clean(err.Error()))
-			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
+			g.o.Logger.Error("looking up a key failed", "request", g.clean(x.ID), "error", g.clean(err.Error()))
+			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway failed to look up the key")
 		}
 		x.Client = client
 	}
@@ -113,7 +113,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	}
 	release, ok := g.underway.enter(x.Client.Key+"\x00"+x.Client.Tenant, limit)
 	if !ok {
-		refused := refuse(ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
+		refused := refuse(ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are in flight already, which is its limit", limit)
 		refused.RetryAfter = time.Second
 		return refused
 	}
@@ -149,10 +149,10 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		return nil
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(addr.String()) && !g.knownHost(r.Host) {
-		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
+		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "this gateway only serves loopback addresses and its own host names, not %q", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); isForeign(r, origin) && !g.origins.allow(origin) {
-		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
+		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "requests from origin %q are not allowed", origin)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func newOrigins(list []string) (o origins, err error) {
 		}
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
-			return o, fmt.Errorf("%q is no origin: want a scheme and a host, as https://app.example", origin)
+			return o, fmt.Errorf("invalid origin %q: want scheme and host, as https://app.example", origin)
 		}
 		o = append(o, strings.ToLower(u.Scheme+"://"+u.Host))
 	}

@@ -73,11 +73,11 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 			t.Errorf("renewed: serial %d", got)
 		}
 		write(key, "EC PRIVATE KEY", []byte("garbage"))
-		if first, second := serial(), serial(); first != 2 || second != 2 || strings.Count(log.String(), "TLS files are bad") != 1 {
+		if first, second := serial(), serial(); first != 2 || second != 2 || strings.Count(log.String(), "invalid TLS files") != 1 {
 			t.Errorf("bad: serial %d, then %d; log %s", first, second, log.String())
 		}
 		renew(3)
-		if got := serial(); got != 3 || strings.Count(log.String(), "TLS certificate in force") != 2 {
+		if got := serial(); got != 3 || strings.Count(log.String(), "TLS certificate loaded") != 2 {
 			t.Errorf("mended: serial %d; log %s", got, log.String())
 		}
 	})

@@ -222,7 +222,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{messagesPath, `{"max_tokens": 1, "metadata": "ann", ` + user + `}`, "metadata: want an object", "", 400},
 		{messagesPath, `{"max_tokens": 1, "system": [{"type": "text", "text": "a", "cache_control": true}], ` + user + `}`, "cache_control: want an object", "", 400},
 		{messagesPath, `{"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "is_error": "no"}]}]}`, "is_error: want true or false", "", 400},
-		{"/v1/embeddings", `{"input": "hi"}`, "makes embeddings", "model", 400},
+		{"/v1/embeddings", `{"input": "hi"}`, "supports embeddings", "model", 400},
 		{"/v1/embeddings", `{"model": "stepfall"}`, "there is none", "input", 400},
 		{"/v1/embeddings", `{"input": "a", "stream": true}`, "not streamed", "stream", 400},
 	} {

@@ -39,7 +39,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	}
 	embedder, ok := g.o.Model.(embeddingModel)
 	if !ok {
-		return dialect.Invalid("model", "no model here makes embeddings")
+		return dialect.Invalid("model", "no model here supports embeddings")
 	}
 	ctx, report := middleware.WithReport(x.context(a, isRetry(x.r.Header)))
 	response, err := embedder.Embed(ctx, a.Model, request)

@@ -109,13 +109,13 @@ func TestEmbeddings(t *testing.T) {
 		t.Errorf("%d calls of 0.001 USD under what was left of a cap of 0.01", spent)
 	}
 
-	for model, why := range map[string]string{"small": "small makes no embeddings; there are: vectors", "stepfall": "stepfall makes no embeddings"} {
+	for model, why := range map[string]string{"small": "small does not support embeddings; there are: vectors", "stepfall": "stepfall does not support embeddings"} {
 		w := post(g, "/v1/embeddings", `{"model": "`+model+`", "input": "a"}`)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), why) || gjson.Get(w.Body.String(), "error.param").Str != "model" {
 			t.Errorf("%s: %d %s", model, w.Code, w.Body)
 		}
 	}
-	if w := post(g, chatPath, `{"model": "vectors", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "embeddings, and no answers") {
+	if w := post(g, chatPath, `{"model": "vectors", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "only makes embeddings") {
 		t.Errorf("an answer of an embedder: %d %s", w.Code, w.Body)
 	}
 	if w := post(g, chatPath, hello); w.Code != http.StatusOK {
@@ -126,9 +126,9 @@ func TestEmbeddings(t *testing.T) {
 func TestEmbeddersWantEmbeddings(t *testing.T) {
 	one := middleware.Candidate{Model: sdk.Model{Name: "a"}, LLM: says(llms.ContentChoice{})}
 	for name, c := range map[string]middleware.Config{
-		"makes no embeddings": {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "b"}, LLM: one.LLM}}},
-		"has that name":       {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "a"}, LLM: &vectors{}}}},
-		"has no LLM":          {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "b"}}}},
+		"does not support embeddings": {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "b"}, LLM: one.LLM}}},
+		"already has that name":       {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "a"}, LLM: &vectors{}}}},
+		"has no LLM":                  {Models: []middleware.Candidate{one}, Embedders: []middleware.Candidate{{Model: sdk.Model{Name: "b"}}}},
 	} {
 		if _, err := middleware.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)

@@ -185,7 +185,7 @@ func newStreaming(x *exchange, a *dialect.Request) *streaming {
 	return &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Write: out.append})}
 }
 
-var errClientGone = errors.New("the client has gone")
+var errClientGone = errors.New("the client disconnected")
 
 func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
 	if err := s.out.failure(); err != nil {

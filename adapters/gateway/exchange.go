@@ -200,7 +200,7 @@ func (x *exchange) json(status int, v any) {
 		data, err = json.Marshal(v)
 	}
 	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be written as JSON","type":"server_error","code":"server_error","param":null}}`)
+		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be encoded as JSON","type":"server_error","code":"server_error","param":null}}`)
 	}
 	x.send(status, append(data, '\n'))
 }

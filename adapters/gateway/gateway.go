@@ -117,7 +117,7 @@ func New(o Options) (*Gateway, error) {
 		o.Models = func() []string { return nil }
 	}
 	if slices.Contains(o.Models(), o.Name) {
-		return nil, fmt.Errorf("making the gateway: %q is a model's name and cannot stand for the policy's choice as well", o.Name)
+		return nil, fmt.Errorf("making the gateway: the name %q for the policy's choice is also the name of a model", o.Name)
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
 	o.Patience = cmp.Or(o.Patience, 30*time.Second)
@@ -198,10 +198,10 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	}
 	if x.r.Method != route.method && (x.r.Method != http.MethodHead || route.method != http.MethodGet) {
 		x.w.Header().Set("Allow", route.method)
-		return dialect.Refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s is asked with %s", x.r.URL.Path, route.method)
+		return dialect.Refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s requires %s", x.r.URL.Path, route.method)
 	}
 	if how := x.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
-		return dialect.Refuse(http.StatusUnsupportedMediaType, "unsupported_content_encoding", "the body is packed (Content-Encoding: %s): send it as it is", how)
+		return dialect.Refuse(http.StatusUnsupportedMediaType, "unsupported_content_encoding", "Content-Encoding %s is not supported: send the body uncompressed", how)
 	}
 	if refused := g.admit(x); refused != nil {
 		return refused

@@ -206,9 +206,9 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, dialect.Refuse(statusClientGone, "canceled", "the client has gone")
+			return nil, dialect.Refuse(statusClientGone, "canceled", "the client disconnected")
 		case err != nil: // fail, because the request could be billed twice
-			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", g.clean(x.ID), "error", g.clean(err.Error()))
+			g.o.Logger.Error("looking up an answer by its Idempotency-Key failed", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", headerIdempotencyKey)
 			r.RetryAfter = waitOutage
 			return nil, r
@@ -218,7 +218,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		var got answer
 		if note != nil && json.Unmarshal(note, &got) == nil {
 			if !bytes.Equal(got.Request, request) {
-				r := dialect.Invalid(headerIdempotencyKey, "another request was sent with the %s %q", headerIdempotencyKey, x.r.Header.Get(headerIdempotencyKey))
+				r := dialect.Invalid(headerIdempotencyKey, "another request has already used the %s %q", headerIdempotencyKey, x.r.Header.Get(headerIdempotencyKey))
 				r.Status, r.Code = http.StatusUnprocessableEntity, "idempotency_key_reused"
 				return nil, r
 			}
@@ -242,7 +242,7 @@ func (g *Gateway) renew(ctx context.Context, name string, running []byte) {
 			return
 		case <-again.C:
 			if err := g.o.Notes.Post(ctx, kindAnswer, name, running, claimTTL); err != nil && ctx.Err() == nil {
-				g.o.Logger.Warn("a claim by Idempotency-Key cannot be renewed", "error", g.clean(err.Error()))
+				g.o.Logger.Warn("renewing a claim by Idempotency-Key failed", "error", g.clean(err.Error()))
 			}
 		}
 	}
@@ -258,7 +258,7 @@ func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitOutage)
 	defer cancel()
 	if err := g.o.Notes.Post(ctx, kindAnswer, name, note, ttl); err != nil {
-		g.o.Logger.Error("an answer cannot be kept by its Idempotency-Key", "error", g.clean(err.Error()))
+		g.o.Logger.Error("storing an answer by its Idempotency-Key failed", "error", g.clean(err.Error()))
 	}
 }
 

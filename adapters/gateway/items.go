@@ -46,7 +46,7 @@ func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dial
 		kept, err := g.items.Note(context.Background(), kindItem, x.noteName(id))
 		if err != nil || kept == nil {
 			return body, dialect.Invalid(fmt.Sprintf("input[%d]", i), "item with id %.80q not found: this process keeps the items of its answers for an hour. "+
-				"Send the items themselves (the npm package ai does with providerOptions.openai.store = false)", id)
+				"Send the items themselves (in the npm package ai: providerOptions.openai.store = false)", id)
 		}
 		list = append(list, string(kept))
 	}

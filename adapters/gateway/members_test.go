@@ -289,7 +289,7 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 	gemini := func(up http.RoundTripper) (llms.Model, error) {
 		return provider.New(provider.Options{API: middleware.DialectGemini, Model: "m", BaseURL: "http://upstream", Transport: up})
 	}
-	opus := func(up http.RoundTripper) (llms.Model, error) { // which takes no conversation that ends with an answer
+	opus := func(up http.RoundTripper) (llms.Model, error) { // which rejects conversations that end with an answer
 		return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-opus-4-6", BaseURL: "http://upstream", Transport: up})
 	}
 	unable := func(up http.RoundTripper) (llms.Model, error) { // which refuses a parameter, and is asked again

@@ -83,7 +83,7 @@ func refusalOf(ctx context.Context, err error) *Refusal {
 	}
 	if errors.Is(err, sdk.ErrStoreUnavailable) { // the store's address concerns only the operator
 		r.Reason = ReasonStore
-		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
+		r.Message = "the caps of this request cannot be checked: " + sdk.ErrStoreUnavailable.Error()
 	}
 	return r
 }

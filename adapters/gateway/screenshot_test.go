@@ -25,7 +25,7 @@ func TestUserItemsOfOtherAPIs(t *testing.T) {
 	}{
 		"an image":              {"Messages", screenshot, true, "UE5H"},
 		"a model without":       {"Messages", screenshot, false, "reads no images"},
-		"an approval":           {"Messages", approval, true, "takes no mcp_approval_response of another API"},
+		"an approval":           {"Messages", approval, true, "rejects mcp_approval_response of another API"},
 		"an approval at OpenAI": {"Responses", approval, true, `"approval_request_id":"mr_1"`},
 	} {
 		api := exampleAPIs[tt.api]

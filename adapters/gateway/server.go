@@ -132,13 +132,13 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
 		if err.Error() != c.fault {
-			c.log.Error("the TLS files are bad: the last good ones stay in force", "error", err)
+			c.log.Error("invalid TLS files, keeping the last valid ones", "error", err)
 		}
 		c.fault = err.Error()
 		return c.pair, nil
 	}
 	if !slices.EqualFunc(pair.Certificate, c.pair.Certificate, bytes.Equal) {
-		c.log.Info("TLS certificate in force", "file", c.cert)
+		c.log.Info("TLS certificate loaded", "file", c.cert)
 	}
 	c.fault, c.pair = "", &pair
 	return c.pair, nil

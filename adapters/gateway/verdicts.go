@@ -34,14 +34,14 @@ type runVerdict struct {
 func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	reporter, ok := g.o.Model.(runReporter)
 	if !ok {
-		return dialect.Refuse(http.StatusNotFound, "not_found", "the model behind this gateway takes no verdicts")
+		return dialect.Refuse(http.StatusNotFound, "not_found", "the model behind this gateway does not accept verdicts")
 	}
 	var v runVerdict
 	if refused := x.body(func(body []byte) *Refusal {
 		d := json.NewDecoder(bytes.NewReader(body))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&v); err != nil {
-			return dialect.Invalid("", "the body is no verdict: %v; want {\"run\": NAME, \"outcome\": \"passed\", \"failed\" or \"inconclusive\"}", err)
+			return dialect.Invalid("", "the body is not a verdict: %v; want {\"run\": NAME, \"outcome\": \"passed\", \"failed\" or \"inconclusive\"}", err)
 		}
 		if _, err := d.Token(); err != io.EOF {
 			return dialect.Invalid("", "the body has more than one verdict")
@@ -64,7 +64,7 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 		x.json(http.StatusAccepted, struct {
 			runVerdict
 			Note string `json:"note"`
-		}{v, "no step of this run is known here: the verdict counts once there is one"})
+		}{v, "the run has no known steps: the verdict counts once there is one"})
 		return nil
 	}
 	x.json(http.StatusOK, v)

@@ -47,7 +47,7 @@ func TestVerdictsOnRuns(t *testing.T) {
 	if v := model.verdicts[0]; v.Outcome != sdk.Failed || v.Evidence != "the wrong item" || v.Verifier != "support" || v.Confidence != 0.9 {
 		t.Errorf("the verdict is %+v", v)
 	}
-	if w := post(h, path, `{"run": "typo", "outcome": "failed"}`, "X-Api-Key", "k-blue"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "no step of this run") {
+	if w := post(h, path, `{"run": "typo", "outcome": "failed"}`, "X-Api-Key", "k-blue"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "no known steps") {
 		t.Errorf("of a run that is not there: %d %s", w.Code, w.Body)
 	}
 	model.runs, model.verdicts = model.runs[:1], model.verdicts[:1]

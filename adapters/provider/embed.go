@@ -32,7 +32,7 @@ type embeddings struct {
 func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (json.RawMessage, sdk.Usage, error) {
 	var body dialect.Object
 	if err := json.Unmarshal(request, &body); err != nil || body == nil {
-		return nil, sdk.Usage{}, m.refuse("", "the request is no JSON object: %v", err)
+		return nil, sdk.Usage{}, m.refuse("", "the request is not a JSON object: %v", err)
 	}
 	isOllama := m.Dialect() == middleware.DialectOllama
 	encoding, texts := body["encoding_format"], 0
@@ -84,7 +84,7 @@ func (m *embeddingModel) ollamaRequest(in dialect.Object) (body dialect.Object, 
 	}
 	for _, text := range list {
 		if _, isText := text.(string); !isText {
-			return nil, 0, m.refuse("input", "input: Ollama embeds texts, and no tokens")
+			return nil, 0, m.refuse("input", "input: Ollama embeds texts, not tokens")
 		}
 	}
 	switch in["encoding_format"] {

@@ -30,7 +30,7 @@ const maxError = 1 << 20
 var errTooLarge = errors.New("the answer is too large")
 
 // errSilent means that a server has sent nothing for ten minutes.
-var errSilent = errors.New("the server went silent")
+var errSilent = errors.New("the server stopped sending")
 
 // newClient returns a client that does not follow redirects to another server, which would get the prompt and
 // the key. A nil transport means the connection pool that all providers share.
@@ -197,7 +197,7 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 		why := x.clean([]byte(err.Error()))
 		e = &middleware.ProviderError{
 			Provider: x.provider, Status: x.status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,
-			Message: "the answer cannot be read: " + string(why[:min(len(why), 200)]), Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
+			Message: "cannot read the answer: " + string(why[:min(len(why), 200)]), Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
 		}
 	default:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)

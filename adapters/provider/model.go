@@ -45,7 +45,7 @@ func (m *model) Dialect() middleware.Dialect { return m.client.Dialect() }
 // Exclude returns why the model cannot be sent a request, or "". The middleware finds it by assertion.
 func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	if kind := dialect.Foreign(messages, m.Dialect(), m.origin, m.call.Model); kind != "" {
-		return "takes no " + kind + " of another API"
+		return "rejects " + kind + " of another API"
 	}
 	own, _ := dialect.Own(messages, m.Dialect(), m.origin, m.call.Model)
 	return m.call.Limits.Exclude(own, o, p)

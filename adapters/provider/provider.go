@@ -70,7 +70,7 @@ func New(o Options) (llms.Model, error) {
 		return nil, fmt.Errorf("making a model: unknown API %q", o.API)
 	}
 	if o.Model == "" {
-		return nil, fmt.Errorf("making a model of %s: no model is named", v.name)
+		return nil, fmt.Errorf("making a model of %s: missing model name", v.name)
 	}
 	base := cmp.Or(o.BaseURL, v.url)
 	if o.API == middleware.DialectAnthropic {
@@ -78,7 +78,7 @@ func New(o Options) (llms.Model, error) {
 	}
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" {
-		return nil, fmt.Errorf("making a model of %s: %q is no address", v.name, base)
+		return nil, fmt.Errorf("making a model of %s: invalid URL %q", v.name, base)
 	}
 	host := address.Hostname()
 	m := &model{

@@ -137,7 +137,7 @@ func TestEstimatorThatIsAwayIsSaidOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(log.String(), "estimator agreement cannot be had"); n != 1 || !strings.Contains(log.String(), "it does not start") {
+	if n := strings.Count(log.String(), "estimator agreement unavailable, so"); n != 1 || !strings.Contains(log.String(), "it does not start") {
 		t.Errorf("said %d times:\n%s", n, &log)
 	}
 }

@@ -193,7 +193,7 @@ retry { max_attempts = 1 }
 									if level == "step" && u.billed-before > usdCap {
 										t.Fatalf("%s: %v USD in a step", name, u.billed-before)
 									}
-									excluded = n > 1 && err != nil && strings.Contains(err.Error(), "takes no n above 1")
+									excluded = n > 1 && err != nil && strings.Contains(err.Error(), "rejects n above 1")
 									if err != nil && !excluded && !strings.Contains(err.Error(), "budget exhausted") {
 										t.Fatalf("%s: %v", name, err)
 									}

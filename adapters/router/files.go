@@ -38,7 +38,7 @@ func acquireFile[F io.Closer](s *setup, r *Router, path string, open func() (F, 
 	}
 	file, ok := shared.file.(F)
 	if !ok {
-		return file, fmt.Errorf("%s cannot be a file of traces and a database at once", path)
+		return file, fmt.Errorf("%s cannot be both a trace file and a database", path)
 	}
 	shared.users++
 	s.closers = append(s.closers, func() error { return all.release(path) })

@@ -65,7 +65,7 @@ func (s *setup) openPlugins(o *Options) (Plugins, error) {
 		return o.Plugins, nil
 	}
 	if o.PluginHosts == nil {
-		return nil, errors.New("the policy has plugins, and the program has nothing that runs them: set Options.PluginHosts, or open the policy by package adapters/full")
+		return nil, errors.New("the policy has plugins, but the program cannot run them: set Options.PluginHosts, or open the policy by package adapters/full")
 	}
 	h, err := o.PluginHosts.Host(s.policy, s.ask, o.Logger)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) (llms.Model, error) {
 	open := o.Providers[m.Provider]
 	if open == nil {
-		return nil, fmt.Errorf("the program has no client of the provider %q: pass one in Options.Providers, or open the policy by package adapters/full, which has them all", m.Provider)
+		return nil, fmt.Errorf("the program has no client for provider %q: pass one in Options.Providers, or open the policy by package adapters/full, which has them all", m.Provider)
 	}
 	key := d.APIKey
 	if !key.Set() {

@@ -34,7 +34,7 @@ type setup struct {
 // accounts, conversations and files.
 func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
 	if p == nil {
-		return nil, errors.New("opening a policy: it is nil")
+		return nil, errors.New("opening a policy: policy is nil")
 	}
 	s := &setup{policy: p}
 	c, err := s.configure(ctx, r)
@@ -218,7 +218,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 // store opens the store at a path or URL. Setups that name the same one share it.
 func (s *setup) store(ctx context.Context, r *Router, address string) (Store, error) {
 	if r.o.OpenStore == nil {
-		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
+		return nil, fmt.Errorf("the policy stores data in %s, but the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
 	}
 	if !strings.Contains(address, "://") {
 		address = s.policy.Locate(address)

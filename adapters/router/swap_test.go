@@ -351,20 +351,20 @@ func TestWatchedPolicyIsFollowed(t *testing.T) {
 	}
 	answers("right 0")
 	write(v.text(1))
-	log.await(t, "policy in force")
+	log.await(t, "policy reloaded")
 	answers("right 1")
 	write(strings.Replace(v.text(2), "threshold = 0.5", "threshold = 5", 1))
-	if got := log.await(t, "policy refused, the old one stays in force"); !strings.Contains(got, "threshold lies outside its range") || !strings.Contains(got, "policy.hcl:") {
+	if got := log.await(t, "policy rejected, keeping the old one"); !strings.Contains(got, "threshold is out of range") || !strings.Contains(got, "policy.hcl:") {
 		t.Errorf("log: %s", got)
 	}
 	answers("right 1")
 	write(strings.ReplaceAll(v.text(2), `"exact"`, `"other"`)) // loads, and cannot be built
-	if got := log.await(t, "policy refused"); !strings.Contains(got, "no such plugin") {
+	if got := log.await(t, "policy rejected"); !strings.Contains(got, "no such plugin") {
 		t.Errorf("log: %s", got)
 	}
 	answers("right 1")
 	write(v.text(3))
-	log.await(t, "policy in force")
+	log.await(t, "policy reloaded")
 	answers("right 3")
 	if err := r.Close(); err != nil {
 		t.Error(err)

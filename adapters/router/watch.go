@@ -63,7 +63,7 @@ func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 			w.harmful.Store(true)
 			detail := r.Holdout.String()
 			if w.policy.Holdout.Fallback {
-				detail += " All further runs ask " + w.policy.Baseline + " alone, until the process begins anew (fallback in the holdout block)."
+				detail += " All further runs use " + w.policy.Baseline + " alone, until the process restarts (fallback in the holdout block)."
 			}
 			w.warn("the holdout shows that the policy "+harm, detail)
 		}
@@ -75,13 +75,13 @@ func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	if ratio, hasDrifted := w.pacer.Drift(); hasDrifted {
-		w.warn("the budget is passed: queries cost far more than the profile expects",
-			fmt.Sprintf("%.1f times as much; fit anew to what they cost now. Until then the operating point of the budget stays", ratio))
+		w.warn("budget exceeded: queries cost far more than the profile expects",
+			fmt.Sprintf("%.1f times as much; fit again to the current costs. Until then the budget's operating point is kept", ratio))
 	}
 }
 
 func (w *watch) warn(what, detail string) {
-	w.log.warn(what, what+"; that is said once", "policy", w.policy.Path, "detail", detail)
+	w.log.warn(what, what+"; logged once", "policy", w.policy.Path, "detail", detail)
 }
 
 // Report records the outcome of a run, as determined later by its program, its user or a check. run is a
@@ -101,7 +101,7 @@ func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 		return err
 	}
 	if !r.HasRun(ctx, run) {
-		s.watch.log.warn("unknown run", "a verdict is on a run of which no step is known here, and counts once there is one; that is said once", "run", run)
+		s.watch.log.warn("unknown run", "verdict on a run without known steps, which counts once there is one; logged once", "run", run)
 	}
 	t.Policy = s.config.Step.Policy
 	s.config.Step.Traces(ctx, t)

@@ -182,7 +182,7 @@ func TestHoldoutFallsBack(t *testing.T) {
 		if n := strings.Count(log.String(), "the holdout shows that the policy costs more than the baseline"); n != 1 {
 			t.Errorf("fallback %v: told %d times:\n%s", fallback, n, log.String())
 		}
-		if strings.Contains(log.String(), "All further runs ask large alone") != fallback {
+		if strings.Contains(log.String(), "All further runs use large alone") != fallback {
 			t.Errorf("fallback %v: the log says %s", fallback, log.String())
 		}
 		if end := traces[len(traces)-1]; end.Holdout.Fallback != fallback || fallback && last != "large" {

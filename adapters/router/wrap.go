@@ -86,7 +86,7 @@ func warnWrapped(log policies.Logger, p *policies.Policy) {
 		log.Warn("stepfall: " + d.Summary)
 	}
 	if len(p.Warnings) > 0 && p.Trace.File == "" && p.Trace.Database == "" {
-		log.Warn("stepfall: Options.Verify judges answers; Options.Traces, or STEPFALL__TRACE__FILE=traces.jsonl in the environment, keeps what each step did")
+		log.Warn("stepfall: Options.Verify judges answers; Options.Traces, or STEPFALL__TRACE__FILE=traces.jsonl in the environment, records what each step did")
 	}
 }
 
@@ -169,7 +169,7 @@ func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.warn("panic of Options.Traces", "Options.Traces panicked, and traces are lost; that is said once", "panic", p, "trace", t.ID)
+				log.warn("panic of Options.Traces", "Options.Traces panicked, and traces are lost; logged once", "panic", p, "trace", t.ID)
 			}
 		}()
 		next(ctx, t)
@@ -182,7 +182,7 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 		if ctx.Value(unpinnedKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
 			return
 		}
-		log.warn("unjudged", "nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
+		log.warn("unjudged", "nothing judged the answer of a step; logged once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
 	}
 }
 
@@ -191,7 +191,7 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 func warnUnnamedRun(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		if t.Run == "" && t.Session == "" && t.CostUSD > 0 {
-			log.warn("run_usd", "run_usd does not count steps whose run has no name: set Info.Run or Info.Session, or a gateway's header; that is said once", "policy", p.Path, "trace", t.ID)
+			log.warn("run_usd", "run_usd does not count steps whose run has no name: set Info.Run or Info.Session, or a gateway's header; logged once", "policy", p.Path, "trace", t.ID)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func warnSilentVerify(log *onceLogger) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
 			if c := &t.Calls[i]; len(c.Tools) > 0 && c.Verdict != nil && c.Verdict.Verifier == VerifyName && c.Verdict.Outcome == sdk.Inconclusive {
-				log.warn(VerifyName, "Options.Verify says nothing of calls of tools, and nothing else judges them: each goes to one model, by its price and WorthUSD; that is said once", "trace", t.ID)
+				log.warn(VerifyName, "Options.Verify is inconclusive on tool calls, and nothing else judges them: each goes to one model, by its price and WorthUSD; logged once", "trace", t.ID)
 			}
 		}
 	}
@@ -211,7 +211,7 @@ func warnSilentVerify(log *onceLogger) step.Sink {
 func warnShadowCap(log *onceLogger) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		if t.Mode == middleware.ShadowAlternative && strings.HasSuffix(t.Error, middleware.ShadowCapUsedUp) {
-			log.warn(middleware.ShadowAlternative, middleware.ShadowCapUsedUp+": raise max_usd in the shadow block to go on", "trace", t.ID)
+			log.warn(middleware.ShadowAlternative, middleware.ShadowCapUsedUp+": raise max_usd in the shadow block to continue", "trace", t.ID)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func warnCapped(log *onceLogger) step.Sink {
 			return
 		}
 		if left := slices.IndexFunc(t.Infeasible, func(i sdk.Infeasible) bool { return strings.Contains(i.Reason, sdk.ErrBudgetExhausted.Error()) }); left >= 0 {
-			log.warn("capped "+t.Tenant, "a cap ended a step, which returned the best answer so far; that is said once for each tenant", "tenant", t.Tenant, "model", t.Infeasible[left].Model, "reason", t.Infeasible[left].Reason, "trace", t.ID)
+			log.warn("capped "+t.Tenant, "a cap ended a step, which returned the best answer so far; logged once for each tenant", "tenant", t.Tenant, "model", t.Infeasible[left].Model, "reason", t.Infeasible[left].Reason, "trace", t.ID)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			}
 			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive
 			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == maxSilentVerdicts {
-				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", maxSilentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
+				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; logged once", maxSilentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
 			}
 		}
 	}
@@ -258,13 +258,13 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 // max_usd, is paused because of it, or did not fit under a cap.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
-		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
+		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; logged once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
 	}
 	return func(ctx context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
 			switch c := &t.Calls[i]; {
 			case c.StopReason == sdk.StopReasonRefused:
-				leftOut("a model refused a request", t, c.Model, c.Error)
+				leftOut("a model's server rejected a request", t, c.Model, c.Error)
 			case !c.Failed() || ctx.Err() != nil || !middleware.IsSent(c), strings.HasSuffix(c.Error, sdk.ErrBudgetExhausted.Error()):
 			case !slices.ContainsFunc(t.Calls[i+1:], func(later sdk.Call) bool { return later.Model == c.Model && later.Error == "" }):
 				leftOut("a model gave no answer in a step", t, c.Model, c.Error)
@@ -273,9 +273,9 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 		for _, out := range t.Infeasible {
 			switch {
 			case strings.HasPrefix(out.Reason, middleware.ReasonNoTool):
-				leftOut("a model is not asked, since it lacks a tool that optional_tools may leave out", t, out.Model, out.Reason)
+				leftOut("a model is excluded because it lacks a tool; optional_tools may omit the tool", t, out.Model, out.Reason)
 			case out.Reason == middleware.ReasonCircuitOpen:
-				leftOut("a model is not asked for a while", t, out.Model, out.Reason)
+				leftOut("a model is temporarily excluded", t, out.Model, out.Reason)
 			}
 		}
 		for i := range t.Decisions {
@@ -284,16 +284,16 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			}
 			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
-					log.warn(who, who+" cannot be had, and steps are decided without it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn(who, who+" unavailable, so steps are decided without it; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 				if who, _, isPaused := strings.Cut(note, step.NoteUnderMaxCost); isPaused {
-					log.warn("paused "+who, "max_usd ends the verdicts of a verifier, which are paid for nothing: raise max_usd in its block; until then it is asked less and less often, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn("paused "+who, "max_usd stops the verdicts of a verifier, whose cost is wasted: raise max_usd in its block; until then it is called less and less often; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 				if who, _, isLeftOut := strings.Cut(note, step.NoteNoRoom); isLeftOut {
-					log.warn("no room "+who, who+" is left out where a cap has no room for what its verdicts have cost at most, or for its max_usd, and answers are not judged by it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn("no room "+who, who+" is skipped where a cap has no room for the highest cost of its verdicts so far, or for its max_usd, and does not judge those answers; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 				if who, _, isDear := strings.Cut(note, step.NoteOverMaxCost); isDear {
-					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on so much is reserved for each, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on that much is reserved for each; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 			}
 		}

@@ -65,7 +65,7 @@ func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 			}
 		}
 	})
-	if n != 3 || strings.Count(log, "a model refused a request") != 1 {
+	if n != 3 || strings.Count(log, "a model's server rejected a request") != 1 {
 		t.Errorf("%d calls, and the log says %q", n, log)
 	}
 }
@@ -115,7 +115,7 @@ func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
 			}
 		}
 	})
-	for _, want := range []string{"a model gave no answer in a step", "status 503", "a model is not asked for a while", "circuit open"} {
+	for _, want := range []string{"a model gave no answer in a step", "status 503", "a model is temporarily excluded", "circuit open"} {
 		if strings.Count(log, want) != 1 {
 			t.Errorf("%q is not said once: %s", want, log)
 		}
@@ -137,7 +137,7 @@ func TestLeftOutForAToolIsLoggedOnce(t *testing.T) {
 			}
 		}
 	})
-	if strings.Count(log, "lacks a tool that optional_tools may leave out") != 2 || !strings.Contains(log, "has no tool web_search of openai.responses") {
+	if strings.Count(log, "lacks a tool; optional_tools may omit the tool") != 2 || !strings.Contains(log, "has no tool web_search of openai.responses") {
 		t.Errorf("the log says %q", log)
 	}
 }
@@ -160,14 +160,14 @@ func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {
 		}
 		for _, s := range report.Steps() {
 			if len(s.Calls) != 1 {
-				t.Errorf("%d models were asked, and nothing looked at their answers", len(s.Calls))
+				t.Errorf("%d models were asked, and nothing judged their answers", len(s.Calls))
 			}
 		}
 		if p := model.Policy(); p.Models[0].Name != "gpt-4.1-mini" || p.Models[1].Price.Output != 8 {
 			t.Errorf("the catalogue was not read: %+v", p.Models)
 		}
 	})
-	if !strings.Contains(log, "nothing looks at the answers") || !strings.Contains(log, "Options.Verify judges answers") || strings.Count(log, "\n") != 2 || len(log) > 500 {
+	if !strings.Contains(log, "nothing judges the answers") || !strings.Contains(log, "Options.Verify judges answers") || strings.Count(log, "\n") != 2 || len(log) > 500 {
 		t.Errorf("the log says %q", log)
 	}
 }
@@ -284,7 +284,7 @@ func TestDearVerdictsAreLoggedOnce(t *testing.T) {
 		once, within string
 	}{
 		{"verifier \"paid\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n" + pairPolicy, 0.02, "a verdict cost more than max_usd", "verifier paid cost more than its max_usd: 0.02 USD, and max_usd is 0.01"},
-		{"verifier \"paid\" {\n  plugin = \"verifier-judge\"\n}\nbudget {\n  step_usd = 0.02\n}\n" + limited, 0.03, "verifier paid is left out", "up to 0.03 more for the next call, cap 0.02"},
+		{"verifier \"paid\" {\n  plugin = \"verifier-judge\"\n}\nbudget {\n  step_usd = 0.02\n}\n" + limited, 0.03, "verifier paid is skipped", "up to 0.03 more for the next call, cap 0.02"},
 	} {
 		p, err := policies.Parse("policy.hcl", []byte(c.policy), policies.LoadOptions{WithoutSecrets: true})
 		if err != nil {
@@ -443,7 +443,7 @@ func TestWrapCompares(t *testing.T) {
 		}
 	})
 	defer model.Close()
-	if !strings.Contains(log, "queries without tools: nothing looks at the answers") {
+	if !strings.Contains(log, "queries without tools: nothing judges the answers") {
 		t.Errorf("the log says %q", log)
 	}
 	if got := ask(t, model, "1", tools...) + ", " + ask(t, model, "1", tools...); got != both+", "+both {
@@ -496,7 +496,7 @@ func TestWrapCompares(t *testing.T) {
 		defer alone.Close()
 		_ = ask(t, alone, "1", tools...) + ask(t, alone, "1", tools...)
 	})
-	if strings.Count(log, "says nothing of calls of tools") != 1 {
+	if strings.Count(log, "inconclusive on tool calls") != 1 {
 		t.Errorf("the log says %q", log)
 	}
 }

@@ -99,7 +99,7 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	for _, name := range c.Built {
 		data, ok := result.Reports[name]
 		if !ok {
-			return r.verdict(sdk.Failed, "the build did not make "+name), nil
+			return r.verdict(sdk.Failed, "the build did not create "+name), nil
 		}
 		r.changes = append(r.changes, jail.Change{Path: name, Data: data, Mode: 0o755})
 	}
@@ -118,7 +118,7 @@ func (r *run) buildVerdict(ctx context.Context, result *jail.Result) (*sdk.Verdi
 	case result.End == jail.EndRefused:
 		return r.verdict(sdk.Inconclusive, noIsolation(result)), nil
 	case result.End == jail.EndTimeout && isGo(command):
-		return r.verdict(sdk.Inconclusive, "the build ended by timeout, perhaps while Go compiled its library: raise build_timeout, or build something once outside"), nil
+		return r.verdict(sdk.Inconclusive, "the build timed out, perhaps while Go compiled its library: raise build_timeout, or build something once outside"), nil
 	case result.End != jail.EndExit:
 		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
 	case result.ExitCode != 0:
@@ -128,7 +128,7 @@ func (r *run) buildVerdict(ctx context.Context, result *jail.Result) (*sdk.Verdi
 }
 
 func noIsolation(result *jail.Result) string {
-	return "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
+	return "required isolation is unavailable: " + strings.Join(result.Lacks, ", ")
 }
 
 func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
@@ -191,7 +191,7 @@ func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
 		r.result = came[i].result
 		switch {
 		case came[i].unfit != "":
-			return r.verdict(sdk.Inconclusive, name(i+1, &list[i])+" says nothing: "+came[i].unfit)
+			return r.verdict(sdk.Inconclusive, name(i+1, &list[i])+" is inconclusive: "+came[i].unfit)
 		case came[i].wrong == "":
 			passed++
 		default:
@@ -259,8 +259,8 @@ func describeHidden(c *cases.Case, result *jail.Result) string {
 
 // ends describes the ends of runs that count as failures of the answer.
 var ends = map[jail.End]string{
-	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
-	jail.EndDisk: "it wrote more than it may", jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
+	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it exceeded its memory limit",
+	jail.EndDisk: "it exceeded its disk limit", jail.EndProcesses: "it exceeded its process limit", jail.EndOutput: "it exceeded its output limit", jail.EndLost: "it killed its own supervisor",
 }
 
 func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {

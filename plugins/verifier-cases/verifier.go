@@ -55,7 +55,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	layers, missing := walls.Layers()
 	if lacks := jail.Lacks(requiredLayers(v.config.Require), layers); len(lacks) > 0 {
-		return &sdk.Verdict{Evidence: "required isolation is not to be had here: " + strings.Join(lacks, ", "), IsolationMissing: missing}, nil
+		return &sdk.Verdict{Evidence: "required isolation is unavailable here: " + strings.Join(lacks, ", "), IsolationMissing: missing}, nil
 	}
 	if req.Answer == nil {
 		return nil, errors.New("there is no answer")

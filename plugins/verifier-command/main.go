@@ -7,10 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/internal/diagnose"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
@@ -58,10 +57,8 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	if err != nil {
 		return nil, schema.Errorf([]string{"command"}, "%v", err)
 	}
-	for i, name := range c.Require {
-		if !slices.Contains(jail.Names(), name) {
-			return nil, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))
-		}
+	if wrong := diagnose.Layers(c.Require); len(wrong) > 0 {
+		return nil, wrong
 	}
 	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {

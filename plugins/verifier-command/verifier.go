@@ -145,7 +145,7 @@ func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Out
 
 var (
 	errTimeout    = errors.New("it did not end in time")
-	errOutputSize = errors.New("it wrote too much")
+	errOutputSize = errors.New("it exceeded its output limit")
 )
 
 func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
@@ -164,10 +164,10 @@ func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
 func parse(output []byte) (*sdk.Verdict, error) {
 	var r reply
 	if err := json.Unmarshal(output, &r); err != nil {
-		return nil, fmt.Errorf("what it wrote is no verdict: %w", err)
+		return nil, fmt.Errorf("its output is not a verdict: %w", err)
 	}
 	if r.Outcome == nil {
-		return nil, errors.New(`what it wrote has no "outcome": passed, failed or inconclusive`)
+		return nil, errors.New(`its output has no "outcome": passed, failed or inconclusive`)
 	}
 	verdict := &sdk.Verdict{Outcome: *r.Outcome, Confidence: r.Confidence, Evidence: r.Evidence, CostUSD: r.CostUSD}
 	if r.Score != nil {

@@ -42,7 +42,7 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	text, at := c.Prompt, "prompt"
 	if c.PromptFile != "" {
 		if c.Prompt != "" {
-			return nil, schema.Errorf([]string{"prompt_file"}, "there is a prompt as well: only one of the two can hold")
+			return nil, schema.Errorf([]string{"prompt_file"}, "prompt and prompt_file are mutually exclusive")
 		}
 		data, err := os.ReadFile(c.PromptFile)
 		if err != nil {

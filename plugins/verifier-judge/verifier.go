@@ -64,7 +64,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	switch {
 	case ballots[0].favours != ballots[1].favours:
-		verdict.Score, verdict.Evidence = 0.5, v.config.Model+" changes its mind with the order of the options"
+		verdict.Score, verdict.Evidence = 0.5, v.config.Model+" changes its verdict with the order of the options"
 		return verdict, nil
 	case ballots[0].favours:
 		verdict.Outcome, verdict.Score, verdict.Evidence = sdk.Passed, 1, v.config.Model+" finds "+subject+", in both orders"

@@ -52,7 +52,7 @@ func (c *Config) readSchema() (text []byte, argument string, err error) {
 	given, isText := c.Schema.(string)
 	switch {
 	case c.Schema != nil && c.SchemaFile != "":
-		return nil, "schema_file", errors.New("there is a schema as well: only one of the two can hold")
+		return nil, "schema_file", errors.New("schema and schema_file are mutually exclusive")
 	case c.SchemaFile != "":
 		text, err = os.ReadFile(c.SchemaFile)
 		return text, "schema_file", err

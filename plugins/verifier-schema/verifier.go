@@ -64,9 +64,9 @@ func (v *verifier) verdict(f *finding) *sdk.Verdict {
 	case len(f.faults) > 0:
 		verdict.Outcome, verdict.Evidence = sdk.Failed, joinFaults(f.faults)
 	case v.config.MayPass:
-		verdict.Outcome, verdict.Evidence = sdk.Passed, "the form is right"
+		verdict.Outcome, verdict.Evidence = sdk.Passed, "the form is valid"
 	default:
-		verdict.Evidence = "the form is right, which says nothing about the content"
+		verdict.Evidence = "the form is valid, which proves nothing about the content"
 	}
 	return verdict
 }
@@ -94,7 +94,7 @@ func toolNamed(query *sdk.Query, name string) (found sdk.Tool, ok bool) {
 func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error {
 	tool, ok := toolNamed(query, call.Name)
 	if !ok && !v.config.UnknownTools {
-		f.check(fmt.Sprintf("tool %q is not on offer", call.Name))
+		f.check(fmt.Sprintf("tool %q is not offered", call.Name))
 		return nil
 	}
 	arguments := []byte(call.Arguments)
@@ -104,7 +104,7 @@ func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error 
 	if len(tool.Parameters) == 0 {
 		var object map[string]any
 		if err := json.Unmarshal(arguments, &object); err != nil {
-			f.check(fmt.Sprintf("tool %q: the arguments are no JSON object: %v", call.Name, err))
+			f.check(fmt.Sprintf("tool %q: the arguments are not a JSON object: %v", call.Name, err))
 			return nil
 		}
 		f.check()

@@ -24,7 +24,7 @@ func TestVerify(t *testing.T) {
 		says   string
 	}{
 		{"keeps the schema", Config{MayPass: true}, sdk.Query{Format: format}, &sdk.Answer{Text: `{"name": "Ada", "age": 36}`}, sdk.Passed, ""},
-		{"keeps the schema, which is not yet right", Config{}, sdk.Query{Format: format}, &sdk.Answer{Text: `{"name": "Ada", "age": 36}`}, sdk.Inconclusive, "form is right"},
+		{"keeps the schema, which is not yet right", Config{}, sdk.Query{Format: format}, &sdk.Answer{Text: `{"name": "Ada", "age": 36}`}, sdk.Inconclusive, "form is valid"},
 		{"breaks the schema", Config{}, sdk.Query{Format: format}, &sdk.Answer{Text: `{"name": "Ada", "age": -1}`}, sdk.Failed, "/age"},
 		{"names every fault", Config{}, sdk.Query{Format: format}, &sdk.Answer{Text: `{"name": 7, "age": -1}`}, sdk.Failed, "/name"},
 		{"not JSON", Config{}, sdk.Query{Format: format}, &sdk.Answer{Text: `Ada is 36`}, sdk.Failed, "not JSON"},
@@ -39,7 +39,7 @@ func TestVerify(t *testing.T) {
 		{"bad arguments", Config{}, sdk.Query{Tools: tools}, call("add", `{"b": 1}`), sdk.Failed, "add"},
 		{"arguments that are no JSON", Config{}, sdk.Query{Tools: tools}, call("add", `{"a": `), sdk.Failed, "not JSON"},
 		{"no arguments where none are known", Config{MayPass: true}, sdk.Query{Tools: tools}, call("now", ""), sdk.Passed, ""},
-		{"unknown tool", Config{}, sdk.Query{Tools: tools}, call("sub", `{}`), sdk.Failed, "not on offer"},
+		{"unknown tool", Config{}, sdk.Query{Tools: tools}, call("sub", `{}`), sdk.Failed, "not offered"},
 		{"unknown tool, allowed", Config{MayPass: true, UnknownTools: true}, sdk.Query{Tools: tools}, call("sub", `{}`), sdk.Passed, ""},
 		{"no call where one is wanted", Config{RequireCall: true}, sdk.Query{Tools: tools}, &sdk.Answer{Text: "no"}, sdk.Failed, "calls no tool"},
 		{"a tool's schema is broken", Config{}, sdk.Query{Tools: []sdk.Tool{{Name: "add", Parameters: []byte(`{"type": 7}`)}}}, call("add", `{}`), sdk.Inconclusive, "schema"},

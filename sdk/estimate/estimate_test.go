@@ -1,6 +1,7 @@
 package estimate_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,6 +171,70 @@ func TestOnlineIsReplay(t *testing.T) {
 		}
 		if !got.Estimates[1].Abstains() || math.Abs(cost.Estimates[0].Mean/costs[2]-1) > 1e-9 {
 			t.Errorf("query %d: unknown model %v, cost %v for %v", q, got.Estimates[1], cost.Estimates[0], costs[2])
+		}
+	}
+}
+
+// A fit to traces reads a prompt's length as the router counts it, whatever the vendor bills: costs and
+// qualities online are those of the fit, and the costs are those of the bills. The same holds after the
+// traces went through a file of outcomes.
+func TestLengthsOfTracesAreThoseOfTheRouter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 8))
+	var traces []*sdk.Trace
+	for i := range 200 {
+		trace := &sdk.Trace{ID: fmt.Sprint(i), InputTokens: 50 + rng.IntN(1000)}
+		for m, name := range []string{"small", "large"} {
+			billed, outcome := trace.InputTokens+350, sdk.Failed
+			if rng.Float64() < 0.9-float64(trace.InputTokens)/2000 {
+				outcome = sdk.Passed
+			}
+			trace.Calls = append(trace.Calls, sdk.Call{
+				Model: name, Usage: sdk.Usage{InputTokens: billed, OutputTokens: 20},
+				CostUSD: float64(billed) * math.Pow(5, float64(m)) * 1e-6, Verdict: &sdk.Verdict{Outcome: outcome},
+			})
+		}
+		traces = append(traces, trace)
+	}
+	recorded, err := outcome.OfTraces(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := recorded.WriteCSV(&file); err != nil {
+		t.Fatal(err)
+	}
+	again, err := outcome.Read(&file, "outcomes.csv", outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded.Verified = false // else the verdicts would hide the estimates
+	for _, table := range []*outcome.Table{recorded, again} {
+		for _, o := range []estimate.Options{{Quality: estimate.KindLatent, Cost: estimate.KindCostLatent}, {Quality: estimate.KindLinear, Cost: estimate.KindCostLatent}} {
+			e, err := estimate.Fit(table, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			billed, expected := 0.0, 0.0
+			for q, trace := range traces {
+				want, costs := believe(t, e, table, q)
+				query := &sdk.Query{InputTokens: trace.InputTokens}
+				quality, err := e.QualityEstimator().EstimateQuality(t.Context(), &sdk.QualityRequest{Query: query, Models: table.Models})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cost, err := e.CostEstimator().EstimateCost(t.Context(), &sdk.CostRequest{Query: query, Models: []sdk.Model{{Name: "large"}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := cost.Estimates[0].Mean; math.Abs(got/costs[1]-1) > 1e-9 || math.Abs(quality.Estimates[1].Mean-want[1].Mean) > 1e-9 {
+					t.Fatalf("%s: a prompt of %d tokens costs %v and is answered at %v online, %v and %v in the fit",
+						e.Quality.Kind(), trace.InputTokens, got, quality.Estimates[1].Mean, costs[1], want[1].Mean)
+				}
+				billed, expected = billed+trace.Calls[1].CostUSD, expected+cost.Estimates[0].Mean
+			}
+			if math.Abs(expected/billed-1) > 0.01 {
+				t.Errorf("%s: expected costs are %.3f of the bills", e.Quality.Kind(), expected/billed)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package fit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,16 +12,18 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Assessment says whether the estimates of a profile still hold for the queries that it decides about.
 // It compares the estimate in a trace just before each model ran with the outcome. Whether a model is
 // called depends only on what was known before, so its outcomes are not a biased selection.
 type Assessment struct {
-	// Traces counts the traces with a judged call, and Calls their judged calls.
+	// Traces counts the steps with a judged call, and Calls their judged calls: those with a verdict, or in a
+	// run that has one. Without any, only costs are compared.
 	Traces int `json:"traces"`
 	Calls  int `json:"calls"`
-	// Quality compares estimates with verdicts; for fallible judges it compares the probability of a pass.
+	// Quality compares estimates with outcomes; for fallible judges it compares the probability of a pass.
 	// Its Reference is the Brier score of perfectly calibrated estimates.
 	Quality Reliability `json:"quality"`
 	// Drifts are the estimates that no longer hold, the most certain first.
@@ -53,24 +56,31 @@ const (
 	leastStrays = 0.02
 )
 
-// Assess compares the profile's estimates with the outcomes in traces of steps that it decided. Some
-// error is normal, because a strategy calls the models that it estimates highest; a drift is an error
+// ErrUnassessed means that traces have too little to compare estimates with.
+var ErrUnassessed = errors.New("nothing to compare estimates with")
+
+// Assess compares the profile's estimates with the outcomes in traces of steps that a profile decided: costs,
+// and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
+// gives it ([outcome.RunQualities]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
 // that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
 // together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
-	a := &assessor{p: p, seen: tallies{}, groups: map[string]int{}}
+	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
 	for _, t := range traces {
-		a.addTrace(t)
-	}
-	if a.out.Calls == 0 {
-		return nil, errors.New("no trace has a verdict and what was believed before it")
+		if t.Profile != "" && sdk.HasChoice(t.Mode) {
+			a.steps++
+			a.addTrace(t)
+		}
 	}
 	a.out.Quality.finish()
-	a.out.Quality.Reference = a.spread / float64(a.out.Calls)
-	a.conclude(len(traces))
+	a.out.Quality.Reference = a.spread / float64(max(a.out.Calls, 1))
+	a.conclude()
+	if a.out.Tests == 0 {
+		return nil, fmt.Errorf("%w: a profile decided %d steps, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, leastCosts, leastDrift)
+	}
 	return &a.out, nil
 }
 
@@ -79,10 +89,23 @@ func (a *Assessment) Holds() bool { return len(a.Drifts) == 0 }
 
 type assessor struct {
 	p      *Profile
+	ends   runEnds
+	steps  int
 	out    Assessment
 	spread float64
 	seen   tallies
 	groups map[string]int
+}
+
+// runEnds are the qualities of answers by how their runs ended.
+type runEnds map[outcome.StepAnswer]float64
+
+// qualityOf returns the quality of an answer by its own verdict or else by how its run ended.
+func (e runEnds) qualityOf(t *sdk.Trace, call *sdk.Call) (quality float64, isKnown bool) {
+	if quality, isKnown = call.Verdict.Quality(); !isKnown {
+		quality, isKnown = e[outcome.StepAnswer{Step: t, Model: call.Model}]
+	}
+	return quality, isKnown
 }
 
 func (a *assessor) addTrace(t *sdk.Trace) {
@@ -103,7 +126,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 			how = byChance
 		}
 		mean := belief.Quality.Mean
-		quality, ok := call.Verdict.Quality()
+		quality, ok := a.ends.qualityOf(t, call)
 		chance, outcome := mean, quality
 		switch {
 		case !ok:
@@ -173,7 +196,7 @@ func lastBelief(t *sdk.Trace, model string) (sdk.Belief, bool) {
 	return last, known
 }
 
-func (a *assessor) conclude(traces int) {
+func (a *assessor) conclude() {
 	var found []Drift
 	unlikely := map[string]float64{}
 	// Drifts of equal certainty are reported in this order: models before groups.
@@ -204,7 +227,7 @@ func (a *assessor) conclude(traces int) {
 		unlikely[of] = p
 		found = append(found, d)
 	}
-	if d, p, tested := a.testStrays(traces); tested {
+	if d, p, tested := a.testStrays(); tested {
 		a.out.Tests++
 		unlikely[d.Of] = p
 		found = append(found, d)
@@ -235,8 +258,8 @@ func welchTest(now, then Offset) (Drift, float64) {
 
 // testStrays tests whether more than a share of leastStrays of the queries are from groups that are not in
 // the fit.
-func (a *assessor) testStrays(traces int) (Drift, float64, bool) {
-	if len(a.p.Data.Groups) == 0 || traces < leastDrift {
+func (a *assessor) testStrays() (Drift, float64, bool) {
+	if len(a.p.Data.Groups) == 0 || a.steps < leastDrift {
 		return Drift{}, 1, false
 	}
 	strays := 0
@@ -245,8 +268,8 @@ func (a *assessor) testStrays(traces int) (Drift, float64, bool) {
 			strays += n
 		}
 	}
-	n := float64(traces)
-	d := Drift{Of: "queries of groups not fitted to", Count: traces, Observed: float64(strays) / n}
+	n := float64(a.steps)
+	d := Drift{Of: "queries of groups not fitted to", Count: a.steps, Observed: float64(strays) / n}
 	d.Deviations = max(d.Observed-leastStrays, 0) / math.Sqrt(leastStrays*(1-leastStrays)/n)
 	if strays == 0 {
 		return d, 1, true

@@ -73,6 +73,14 @@ func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
 	return weighed, nil
 }
 
+// Labelled returns the table that the profile was fitted to with the labels that it was fitted to.
+func (p *Profile) Labelled(t *outcome.Table) (*outcome.Table, error) {
+	if t.Labels == p.Data.Labels {
+		return t, nil
+	}
+	return estimate.Consensus(t)
+}
+
 // Fit fits estimators and a strategy to a table. The estimators are fitted to all
 // queries, and the strategy only to those with outcomes of all models.
 //
@@ -95,7 +103,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels}
+	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels, StepsPerRun: t.StepsPerRun}
 	t, isAssumed := o.useVerdicts(met, t, &data)
 	complete := t.Complete()
 	if err := checkOutcomes(t, complete); err != nil {

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Floor is the least quality that a strategy must keep on unseen queries: a mean
-// quality, or the mean quality of a model less a margin.
+// quality, or the mean quality of a model less a margin. Where queries are steps of
+// runs ([outcome.Table.StepsPerRun]), it is that of the runs: a run is right only if each of its
+// steps is, so that of n steps a run each may lose an n-th of what a run may.
 type Floor struct {
 	// MinQuality is the least mean quality; 0 with AsGoodAs.
 	MinQuality float64 `json:"min_quality,omitempty"`
@@ -49,11 +52,25 @@ type FloorPromise struct {
 	// as were fitted keeps the floor, if they come from the same distribution.
 	Confidence float64 `json:"confidence"`
 	// Quality is the mean quality on unseen queries, less that of the model AsGoodAs if
-	// there is one.
+	// there is one. For steps of runs it is the least that the runs' can be.
 	Quality float64 `json:"quality"`
+	// StepsPerRun is the mean number of steps of a run; 0 if the floor is that of the queries.
+	StepsPerRun float64 `json:"steps_per_run,omitempty"`
 	// Chance bounds the probability of such good results from a strategy that breaks
 	// the floor (the p-value).
 	Chance float64 `json:"chance"`
+}
+
+// String describes the promise, and of what it is.
+func (p *FloorPromise) String() string {
+	return p.Floor.String() + strings.TrimSuffix(ofRuns(p.StepsPerRun), ",")
+}
+
+func ofRuns(steps float64) string {
+	if steps == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of the runs, which have %.1f steps each,", steps)
 }
 
 // FloorError says that a floor cannot be promised, and what it would take.
@@ -66,6 +83,8 @@ type FloorError struct {
 	// Queries is about how many outcomes it would take if qualities stay the same. It is
 	// 0 if Quality is below the floor, so that no number suffices.
 	Queries int
+	// StepsPerRun is as in FloorPromise.
+	StepsPerRun float64
 }
 
 // Error says how far the floor is missed and how many outcomes it would take.
@@ -74,8 +93,8 @@ func (e *FloorError) Error() string {
 	if e.Floor.AsGoodAs != "" {
 		what = "a mean difference to " + e.Floor.AsGoodAs + " of"
 	}
-	text := fmt.Sprintf("%s cannot be promised with confidence %.2g: on queries not seen the strategy reaches %s %.2f points, and %.2f could be promised",
-		e.Floor.String(), e.Confidence, what, unit*e.Quality, unit*e.Promised)
+	text := fmt.Sprintf("%s%s cannot be promised with confidence %.2g: on queries not seen the strategy reaches %s %.2f points, and %.2f could be promised",
+		e.Floor.String(), ofRuns(e.StepsPerRun), e.Confidence, what, unit*e.Quality, unit*e.Promised)
 	if e.Floor.AsGoodAs != "" {
 		text += fmt.Sprintf(" (always asking %s keeps it for certain)", e.Floor.AsGoodAs)
 	}
@@ -93,17 +112,33 @@ type floorTest struct {
 	// against has the qualities of the model AsGoodAs; nil if there is none.
 	against    []float64
 	low, least float64
+	steps      float64 // of a run; 0 if the floor is that of the queries
 }
 
 func newFloorTest(f Floor, t *outcome.Table) floorTest {
-	test := floorTest{floor: f, least: f.MinQuality}
+	test := floorTest{floor: f, least: f.MinQuality, steps: t.StepsPerRun}
 	if m := t.Index(f.AsGoodAs); f.AsGoodAs != "" && m >= 0 {
 		test.low, test.least = -1, -f.Margin
 		for q := range t.Queries {
 			test.against = append(test.against, t.Quality[q][m])
 		}
 	}
+	test.least = test.perfect() - (test.perfect()-test.least)/max(test.steps, 1)
 	return test
+}
+
+// perfect returns the value of a query at which nothing is lost.
+func (t *floorTest) perfect() float64 {
+	if t.against != nil {
+		return 0
+	}
+	return 1
+}
+
+// inRuns returns what a mean value of steps means for their runs, at the least: with n steps a run, no more
+// than n times the share of wrong steps is wrong.
+func (t *floorTest) inRuns(mean float64) float64 {
+	return t.perfect() - max(t.steps, 1)*(t.perfect()-mean)
 }
 
 func (t *floorTest) values(r *replayRow) []float64 {
@@ -140,7 +175,7 @@ func (f *fitter) meetFloor(c *candidate) error {
 		return err
 	}
 	test := newFloorTest(*o.Floor, f.stage.table)
-	kept := FloorPromise{Floor: *o.Floor, Confidence: o.Confidence}
+	kept := FloorPromise{Floor: *o.Floor, Confidence: o.Confidence, StepsPerRun: test.steps}
 	value, cost := 0.0, math.Inf(1)
 	for _, v := range values {
 		at, _ := slices.BinarySearch(c.values, v)
@@ -152,7 +187,7 @@ func (f *fitter) meetFloor(c *candidate) error {
 		}
 		if p := r.point(v); p.CostUSD < cost {
 			value, cost = v, p.CostUSD
-			kept.Quality, kept.Chance = average(of), chance
+			kept.Quality, kept.Chance = test.inRuns(average(of)), chance
 		}
 	}
 	if math.IsInf(cost, 1) {
@@ -167,7 +202,7 @@ func (f *fitter) meetFloor(c *candidate) error {
 func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError {
 	best := t.values(dearest)
 	n := len(best)
-	e := &FloorError{Floor: t.floor, Confidence: confidence, Quality: average(best), Promised: t.low}
+	e := &FloorError{Floor: t.floor, Confidence: confidence, StepsPerRun: t.steps, Quality: average(best), Promised: t.low}
 	for low, high := t.low, e.Quality; high-low > 1e-4; {
 		middle := (low + high) / 2
 		if breakChance(best, t.low, middle, n) <= 1-confidence {
@@ -181,5 +216,6 @@ func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError 
 		times := (e.Quality - e.Promised) / gap
 		e.Queries = int(math.Ceil(float64(n) * times * times))
 	}
+	e.Quality, e.Promised = t.inRuns(e.Quality), t.inRuns(e.Promised)
 	return e
 }

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -213,5 +214,42 @@ func TestServed(t *testing.T) {
 	}
 	if none.Served.Good(1) {
 		t.Errorf("one wrong in ten thousand, by 400 outcomes: %+v", *none.Served)
+	}
+}
+
+// A floor for steps of runs is one for the runs: a model that is wrong in 2 % of the steps is wrong in 8 % of the runs
+// of four.
+func TestFloorOfStepsIsThatOfTheirRuns(t *testing.T) {
+	table := &outcome.Table{Models: []string{"small", "large"}}
+	for q := range 400 {
+		right := 1.0
+		if q%50 == 0 {
+			right = 0
+		}
+		table.Queries = append(table.Queries, fmt.Sprint(q))
+		table.Quality, table.CostUSD = append(table.Quality, []float64{right, 1}), append(table.CostUSD, []float64{0.001, 0.01})
+	}
+	for steps, cheap := range map[float64]bool{0: true, 1: true, 4: false} {
+		table.StepsPerRun = steps
+		for _, floor := range []Floor{{AsGoodAs: "large", Margin: 0.05}, {MinQuality: 0.95}} {
+			p, err := fitFloor(t, table, Options{Floor: &floor})
+			if err != nil {
+				t.Fatal(steps, err)
+			}
+			if wrong := 1 - p.Expected.Quality; (p.Expected.CostUSD < 0.002) != cheap || wrong*max(steps, 1) > 0.05 {
+				t.Errorf("%s of %v steps a run: %v USD, wrong in %v of the steps", &floor, steps, p.Expected.CostUSD, wrong)
+			}
+			lost := max(steps, 1) * (1 - p.Expected.Quality)
+			if kept := p.Kept; kept.StepsPerRun != steps || math.Abs(kept.Quality+lost) > 1e-9 && math.Abs(1-lost-kept.Quality) > 1e-9 || strings.Contains(kept.String(), "of the runs") != (steps > 0) {
+				t.Errorf("%v steps a run: %s, %+v", steps, kept, kept)
+			}
+		}
+	}
+	// What is missing is said of the runs, too.
+	table.StepsPerRun = 20
+	_, err := fitFloor(t, table, Options{Floor: &Floor{AsGoodAs: "large", Margin: 0.01}})
+	e, isFloor := errors.AsType[*FloorError](err)
+	if !isFloor || !strings.Contains(e.Error(), "to within 1.00 points of the runs, which have 20.0 steps each, cannot be promised") || e.Promised > -0.05 {
+		t.Errorf("%v", err)
 	}
 }

@@ -87,7 +87,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	return &Profile{
 		Version: version,
 		Data: Data{
-			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries), Folds: o.Folds, Seed: o.Seed, Labels: t.Labels,
+			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries), Folds: o.Folds, Seed: o.Seed, Labels: t.Labels, StepsPerRun: t.StepsPerRun,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
 		Models: models, OnlyJudge: o.OnlyJudge, Estimator: estimator, Calibration: calibrate(complete, replay, false), Usual: tallyErrors(strategies[chosen], complete, estimator, replay),

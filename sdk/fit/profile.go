@@ -61,6 +61,8 @@ type Data struct {
 	// Labels says what the fitted qualities are if they are neither the truth nor verdicts; see
 	// [outcome.Table].
 	Labels string `json:"labels,omitempty"`
+	// StepsPerRun is the mean number of steps of a run; 0 if the queries are no steps of runs.
+	StepsPerRun float64 `json:"steps_per_run,omitempty"`
 	// Assumed holds the error rates assumed for judges whose errors the outcomes do not show.
 	Assumed map[string]cascade.Rates `json:"assumed_rates,omitempty"`
 	// Inferred is the number of qualities inferred from fallible verdicts, and Truths the number of

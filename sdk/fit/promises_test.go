@@ -63,8 +63,8 @@ func TestWhatIsMissingOfAFloor(t *testing.T) {
 		e    FloorError
 		want string
 	}{
-		{FloorError{Floor{MinQuality: 0.9}, 0.95, 0.925, 0.875, 400}, "a mean quality of 90.00 % cannot be promised with confidence 0.95: on queries not seen the strategy reaches a mean quality of 92.50 points, and 87.50 could be promised; it takes about 400 outcomes of this kind"},
-		{FloorError{Floor{AsGoodAs: "large", Margin: 0.01}, 0.9, -0.02, -0.05, 0}, "as good as large to within 1.00 points cannot be promised with confidence 0.9: on queries not seen the strategy reaches a mean difference to large of -2.00 points, and -5.00 could be promised (always asking large keeps it for certain); no number of outcomes will do, better models or signals may"},
+		{FloorError{Floor{MinQuality: 0.9}, 0.95, 0.925, 0.875, 400, 0}, "a mean quality of 90.00 % cannot be promised with confidence 0.95: on queries not seen the strategy reaches a mean quality of 92.50 points, and 87.50 could be promised; it takes about 400 outcomes of this kind"},
+		{FloorError{Floor{AsGoodAs: "large", Margin: 0.01}, 0.9, -0.02, -0.05, 0, 0}, "as good as large to within 1.00 points cannot be promised with confidence 0.9: on queries not seen the strategy reaches a mean difference to large of -2.00 points, and -5.00 could be promised (always asking large keeps it for certain); no number of outcomes will do, better models or signals may"},
 	} {
 		if got := c.e.Error(); got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)

@@ -65,6 +65,7 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 // lossesOf returns a profile's log loss on every judged call, and the squared error of its log cost on
 // every call with a cost.
 func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
+	ends := runEnds(outcome.RunQualities(traces))
 	replay, err := p.replayVerdicts(t)
 	if err != nil {
 		return nil, nil, err
@@ -89,7 +90,7 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 			}
 			x.Believe(ran, beliefs, costs)
 			ran = append(ran, m)
-			if v, ok := call.Verdict.Quality(); ok {
+			if v, ok := ends.qualityOf(trace, call); ok {
 				mean := beliefs[m].Mean
 				if call.Verdict.Errs() {
 					mean, v, _ = readErring(call.Verdict, mean)
@@ -107,12 +108,13 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 }
 
 // replayVerdicts replays the profile's estimator on a table of verdicts, which are only evidence if its
-// judges are fallible.
+// judges are fallible, and come too late to be any if it was fitted to labels.
 func (p *Profile) replayVerdicts(t *outcome.Table) (*estimate.Replay, error) {
 	e, own := *p.Estimator, *t
 	if p.Data.Assumed != nil {
 		e.Judges = p.Data.Assumed
 	}
+	own.Verified = p.Data.Labels == ""
 	if len(e.Judges) > 0 {
 		own.Verified, own.Verdicts = false, map[string][][]float64{}
 	}

@@ -24,4 +24,4 @@ type Confinement struct {
 const StoppedBy = "stopped by the jail:"
 
 // ErrLacks is wrapped by errors that list the required layers which are unavailable.
-var ErrLacks = errors.New("required isolation is not to be had here")
+var ErrLacks = errors.New("required isolation is unavailable here")

@@ -125,7 +125,7 @@ func openProgram(path string) (*os.File, error) {
 func (r *report) refusal(said error) error {
 	switch {
 	case said != nil:
-		return fmt.Errorf("the jail said nothing: %w", said)
+		return fmt.Errorf("no report from the jail: %w", said)
 	case r.Error != "":
 		return errors.New(r.Error)
 	case len(r.Lacks) > 0:

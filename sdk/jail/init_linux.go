@@ -125,7 +125,7 @@ func buildWalls(o *order, r *report) (*tree, error) {
 		return nil, err
 	}
 	if err := raiseLoopback(); err != nil {
-		return nil, fmt.Errorf("raising the loopback: %w", err)
+		return nil, fmt.Errorf("enabling loopback: %w", err)
 	}
 	_ = unix.Sethostname([]byte("jail"))
 	r.Layers = append(r.Layers, LayerPID, LayerMount, LayerIPC, LayerNetwork)

@@ -45,7 +45,7 @@ func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() 
 		_, _ = io.Copy(io.Discard, p.reports) // until exec closes the pipe
 		switch {
 		case err != nil:
-			return fmt.Errorf("the inner process said nothing: %w", err)
+			return fmt.Errorf("no report of the inner process: %w", err)
 		case got.Error != "":
 			return errors.New(got.Error)
 		}

@@ -39,7 +39,7 @@ type Jail struct {
 // files.
 const overheadLimit = time.Minute
 
-var errTooLong = errors.New("the run did not end in time")
+var errTooLong = errors.New("the run timed out")
 
 // errNoMain keeps a program from starting itself endlessly.
 var errNoMain = errors.New("the program does not call jail.Main before anything else")
@@ -88,7 +88,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 		// capabilities takes root's powers away.
 		{},
 	}
-	refused := errors.New("turned off")
+	refused := errors.New("disabled")
 	for _, way := range ways {
 		if way.asNobody && !root || way.namespaces && options.NoNamespaces {
 			continue
@@ -136,7 +136,7 @@ func (j *Jail) probe(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if result.End != EndExit || result.ExitCode != 0 {
-		return nil, fmt.Errorf("a command did not end well (%s, %d): %s", result.End, result.ExitCode, bytes.TrimSpace(result.Stderr))
+		return nil, fmt.Errorf("a command failed (%s, %d): %s", result.End, result.ExitCode, bytes.TrimSpace(result.Stderr))
 	}
 	return result, nil
 }
@@ -265,7 +265,7 @@ func (j *Jail) setEnd(ctx context.Context, o *order, r *report, said, waited err
 		cutOff(EndOutput)
 	case said != nil && errors.Is(cause, said):
 		if o.Probe || !errors.Is(said, io.EOF) && !errors.Is(said, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, r.Stderr)
+			return fmt.Errorf("no report from the jail: %w (%w) %s", said, waited, r.Stderr)
 		}
 		cutOff(EndLost)
 	case ctx.Err() != nil:

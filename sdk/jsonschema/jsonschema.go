@@ -41,7 +41,7 @@ type visitCount struct {
 	n int
 }
 
-var errVisits = fmt.Errorf("holding a text against it takes more than %d steps", maxVisits)
+var errVisits = fmt.Errorf("validation takes more than %d steps", maxVisits)
 
 // Compile returns an error if text is not a valid schema.
 func (s *Schemas) Compile(text []byte) error { return s.compile(text).err }
@@ -81,8 +81,14 @@ func (s *Schemas) compile(text []byte) compiledSchema {
 	if c.schema, c.err = compile(text, c.visits); c.err != nil {
 		c.err = fmt.Errorf("the schema: %w", c.err)
 	}
-	if s.size.Add(int64(len(text))) <= maxKept {
-		s.known.Store(string(text), c)
+	size := int64(len(text))
+	kept := s.size.Add(size) <= maxKept
+	if kept {
+		_, known := s.known.LoadOrStore(string(text), c)
+		kept = !known
+	}
+	if !kept {
+		s.size.Add(-size) // the limit is for what is kept only
 	}
 	return c
 }
@@ -99,7 +105,7 @@ func compile(text []byte, visits *visitCount) (*jsonschema.Schema, error) {
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("it is no JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	const name = "mem:schema"
 	compiler := jsonschema.NewCompiler()

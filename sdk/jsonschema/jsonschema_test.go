@@ -38,7 +38,7 @@ func TestAttackSchemas(t *testing.T) {
 		`{"$ref": "file:///etc/passwd"}`:                      "not followed",
 		`{"anyOf": [` + strings.Repeat("{}, ", 5000) + `{}]}`: "more than 2000 objects",
 		`{"type": 7}`:       "schema",
-		`{"type": "object"`: "no JSON",
+		`{"type": "object"`: "not JSON",
 	} {
 		if err := s.Compile([]byte(schema)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: got %v, want %q", schema, err, want)
@@ -82,5 +82,21 @@ func TestAttackVisits(t *testing.T) {
 		if got, err := s.Violations(format, []byte(`["127.0.0.1", "x"`+strings.Repeat(`, "1.1.1.1"`, 100_000)+`]`)); err != nil || len(got) != 1 || !strings.Contains(got[0], "ipv4") {
 			t.Errorf("%q, %v", got, err)
 		}
+	}
+}
+
+// A schema that is too large to be kept leaves the room to others: theirs are compiled once.
+func TestALargeSchemaLeavesTheCacheToOthers(t *testing.T) {
+	var s jsonschema.Schemas
+	compile := func(schema string) {
+		if err := s.Compile([]byte(schema)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compile(`{"title": "` + strings.Repeat("x", 17<<20) + `"}`)
+	const small = `{"type": "object", "properties": {"a": {"type": "string"}, "b": {"minimum": 0}}}`
+	compile(small)
+	if n := testing.AllocsPerRun(10, func() { compile(small) }); n > 5 {
+		t.Errorf("%v allocations: it is compiled again", n)
 	}
 }

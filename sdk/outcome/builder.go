@@ -21,8 +21,11 @@ const (
 	// colVerdictsUSD is the total cost of the verdicts on an answer.
 	colVerdictsUSD = "verdicts_cost_usd"
 	colInput       = "input_tokens"
-	colOutput      = "output_tokens"
-	colLatency     = "latency_seconds"
+	// colEstimated is the router's estimate of the prompt's length, the same for each model. Its name differs
+	// from prompt_tokens, the billed tokens of OpenAI's API.
+	colEstimated = "estimated_input_tokens"
+	colOutput    = "output_tokens"
+	colLatency   = "latency_seconds"
 	// colTroubles counts earlier tool troubles of the query's run; it is the same for each model.
 	colTroubles = "tool_troubles"
 	colAnswer   = "answer"
@@ -290,10 +293,11 @@ func (b *builder) table(file string) (*Table, error) {
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
 		Quality: b.matrix(colQuality), CostUSD: b.matrix(colCost), VerdictsUSD: b.matrix(colVerdictsUSD),
-		InputTokens: b.matrix(colInput), OutputTokens: b.matrix(colOutput), LatencySeconds: b.matrix(colLatency), ToolTroubles: b.matrix(colTroubles),
+		InputTokens: b.matrix(colInput), OutputTokens: b.matrix(colOutput), EstimatedInputTokens: b.matrix(colEstimated), LatencySeconds: b.matrix(colLatency), ToolTroubles: b.matrix(colTroubles),
 		Ante: b.matrix(colAnte), Post: b.matrix(colPost), Propensity: b.matrix(colPropensity),
 		StepVerdicts: b.stepVerdicts,
 	}
+	b.setRuns(t)
 	b.setPropensities(t.Propensity)
 	if t.Quality == nil {
 		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
@@ -335,7 +339,7 @@ func (b *builder) signals() (signals, verdicts map[string][][]float64) {
 // isColumn reports whether a column has a meaning of its own.
 func isColumn(column string) bool {
 	switch column {
-	case colQuery, colGroup, colModel, colQuality, colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles,
+	case colQuery, colGroup, colModel, colQuality, colCost, colVerdictsUSD, colInput, colOutput, colEstimated, colLatency, colTroubles,
 		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity, colSample:
 		return true
 	}

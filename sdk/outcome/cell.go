@@ -73,7 +73,7 @@ func check(column string, v float64) error {
 		return checkWithin(v, math.SmallestNonzeroFloat64, 1, "a probability above 0")
 	case colQuality:
 		return checkWithin(v, 0, 1, "in [0, 1]")
-	case colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles:
+	case colCost, colVerdictsUSD, colInput, colOutput, colEstimated, colLatency, colTroubles:
 		err := checkWithin(v, 0, math.MaxFloat64, "a finite number of at least 0")
 		if err == nil && v > most {
 			err = fmt.Errorf("%v is more than %v", v, float64(most))

@@ -15,10 +15,10 @@
 //
 // [Open] reads long CSV and JSON lines (one row for each query and model, with the
 // columns query_id, group, model, quality, cost_usd, input_tokens, output_tokens,
-// latency_seconds, answer, prompt, ante, post; any further column of numbers is a
-// signal), RouterBench's wide CSV, the SWE-bench leaderboard's JSON and stepfall's
-// own traces, all optionally compressed with gzip. It detects the format by the
-// content. A path with a star, such as results/*/instance_results/swe-bench.json,
+// estimated_input_tokens, latency_seconds, answer, prompt, ante, post; any further
+// column of numbers is a signal), RouterBench's wide CSV, the SWE-bench leaderboard's
+// JSON and stepfall's own traces, all optionally compressed with gzip. It detects the
+// format by the content. A path with a star, such as results/*/instance_results/swe-bench.json,
 // matches the files of the OpenHands index, one for each model. Rows are read as a stream;
 // errors name the file, the row and the column.
 //

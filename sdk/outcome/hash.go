@@ -31,7 +31,7 @@ func (t *Table) Hash() string {
 		texts(h, []string{colVerdict + judge})
 		numbers(h, t.Verdicts[judge])
 	}
-	for _, m := range [][][]float64{t.Propensity, t.ToolTroubles, t.StepVerdicts, t.VerdictsUSD} {
+	for _, m := range [][][]float64{t.Propensity, t.ToolTroubles, t.StepVerdicts, t.VerdictsUSD, t.EstimatedInputTokens} {
 		if m != nil {
 			numbers(h, m)
 		}

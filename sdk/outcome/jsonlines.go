@@ -221,7 +221,7 @@ func (c *cell) addVerdict(verdict any) *fault {
 	case !(truth >= 0 && truth <= 1):
 		return &fault{colTruth, fmt.Errorf("%v is not between 0 and 1", truth)}
 	case judge == "":
-		return &fault{colJudged, errors.New("a truth stands beside what a verdict says: name its verifier, or write the truth as quality where there is none")}
+		return &fault{colJudged, errors.New("a truth next to a verdict without a verifier: name it, or write the truth as quality where there is none")}
 	case !isVerdict:
 		return &fault{colJudged, fmt.Errorf("outcome %q: want \"passed\", \"failed\" or \"inconclusive\"", word)}
 	}

@@ -161,7 +161,7 @@ func (b *builder) read(r *bufio.Reader, name string) error {
 	case '[':
 		return &Error{File: name, Row: 1, Err: errors.New("a JSON array: want one object a line")}
 	case 0xff, 0xfe, 0:
-		return &Error{File: name, Row: 1, Err: errors.New("no UTF-8 text: save the file as UTF-8")}
+		return &Error{File: name, Row: 1, Err: errors.New("not UTF-8: save the file as UTF-8")}
 	case 0x1f:
 		return &Error{File: name, Err: errors.New("compressed twice")}
 	}

@@ -1,8 +1,11 @@
 package outcome
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -25,6 +28,32 @@ func (b *builder) runOf(t *sdk.Trace) *run {
 		b.runs[key] = r
 	}
 	return r
+}
+
+// setRuns sets the table's runs, their verdicts and their mean length. A query that several runs share is a step of
+// the first of them.
+func (b *builder) setRuns(t *Table) {
+	steps, runs := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(b.runs)) {
+		r := b.runs[name]
+		if len(r.returned) == 0 {
+			continue
+		}
+		queries := map[int]bool{} // attempts at one query are one step
+		for _, p := range r.returned {
+			queries[p.query] = true
+		}
+		steps, runs = steps+len(queries), runs+1
+		if t.Runs == nil {
+			t.Runs, t.RunVerdicts = make([]string, len(b.queryIDs)), widen(make([][]float64, len(b.queryIDs)), len(b.names), math.NaN())
+		}
+		for _, p := range r.returned {
+			if t.Runs[p.query] == "" {
+				t.Runs[p.query], t.RunVerdicts[p.query][p.model] = name, r.quality
+			}
+		}
+	}
+	t.StepsPerRun = float64(steps) / float64(max(runs, 1))
 }
 
 // creditRuns gives steps their share of the verdicts on their runs, and reports whether
@@ -157,6 +186,40 @@ func (b *builder) suspects(r *run) []int {
 		return disputed
 	}
 	return all
+}
+
+// StepAnswer is a model's answer in a recorded step.
+type StepAnswer struct {
+	Step  *sdk.Trace
+	Model string
+}
+
+// RunQualities returns the qualities of the recorded answers whose runs have a verdict, as in the table of
+// [OfTraces]. Of a model's answers to one query only the first has one.
+func RunQualities(traces []*sdk.Trace) map[StepAnswer]float64 {
+	table, err := OfTraces(traces)
+	if err != nil || table.StepVerdicts == nil {
+		return nil // no verdict is on a run with a step
+	}
+	rows, qualities := map[string]int{}, map[StepAnswer]float64{}
+	for q, id := range table.Queries {
+		rows[id] = q
+	}
+	seen := map[place]bool{}
+	for _, t := range traces {
+		q, isKnown := rows[strings.TrimSpace(cmp.Or(t.QueryID, t.ID))]
+		if !isKnown || !sdk.HasChoice(t.Mode) {
+			continue
+		}
+		for i := range t.Calls {
+			p := place{q, table.Index(t.Calls[i].Model)}
+			if p.model >= 0 && !seen[p] && !math.IsNaN(table.StepVerdicts[q][p.model]) {
+				qualities[StepAnswer{t, t.Calls[i].Model}] = table.Quality[q][p.model]
+			}
+			seen[p] = true
+		}
+	}
+	return qualities
 }
 
 // cellAt returns the value at a place of a matrix with rows of different lengths, or unknown if it has none.

@@ -63,6 +63,16 @@ func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 		t.Errorf("labels %q", table.Labels)
 	}
 	check(t, table, want)
+	if table.StepsPerRun != 2 || table.Runs[0] == "" || table.Runs[0] != table.Runs[1] || table.Runs[0] == table.Runs[2] {
+		t.Errorf("%v steps a run, of %q", table.StepsPerRun, table.Runs)
+	}
+	large, small := table.Index("large"), table.Index("small")
+	if v := table.RunVerdicts; v[0][large] != 1 || v[2][large] != 0 || math.Abs(v[9][large]-0.9) > 1e-12 || !math.IsNaN(v[7][large]) || !math.IsNaN(v[0][small]) {
+		t.Errorf("verdicts on runs, by step: %v", v)
+	}
+	if part := table.Rows([]int{2}); part.StepsPerRun != 2 || part.Runs[0] != table.Runs[2] || part.RunVerdicts[0][large] != 0 {
+		t.Errorf("a part of the table: %v %v of %v steps", part.Runs, part.RunVerdicts, part.StepsPerRun)
+	}
 
 	// Who is known to have been wrong has the blame alone; and the last verdict stands.
 	traces := runSteps(verdicts, steps...)

@@ -27,6 +27,9 @@ type Table struct {
 	VerdictsUSD [][]float64
 	// InputTokens and OutputTokens are the billed tokens.
 	InputTokens, OutputTokens [][]float64
+	// EstimatedInputTokens is the length of the query's prompt as a router estimates it before any call
+	// ([sdk.Query].InputTokens); 0 if it had no estimate. It is the same for each model of a query.
+	EstimatedInputTokens [][]float64
 	// ToolTroubles counts the tool results that look failed and the repeated calls in the query's run so
 	// far ([feature.ToolTroubles]); NaN means none. It is the same for each model of a query.
 	ToolTroubles [][]float64
@@ -45,6 +48,15 @@ type Table struct {
 	// from the end of their run: 1 is a pass, 0 a fail, 0.5 none. For other answers it is NaN, and
 	// in a Verified table their Quality is itself such a verdict. Nil if no quality came later.
 	StepVerdicts [][]float64
+	// Runs names the run of an agent that each query is a step of; "" means unknown. A run is right only if
+	// all its steps are.
+	Runs []string
+	// RunVerdicts has, at the model whose answer a step's run took, the verdict on that run: the probability
+	// that it was right. NaN means none.
+	RunVerdicts [][]float64
+	// StepsPerRun is the mean number of steps of all recorded runs, including steps that are not in the table; 0 if no
+	// query is known to be a step of a run.
+	StepsPerRun float64
 	// Signals are further post-hoc numbers, by name.
 	Signals map[string][][]float64
 	// Verdicts are the verdicts of judges that will also judge the models in use, by the
@@ -74,22 +86,23 @@ func At(matrix [][]float64, query, model int) float64 {
 	return matrix[query][model]
 }
 
-// PromptTokens returns the length of a query's prompt, which is known before any model
-// runs: the mean number of input tokens over the models, or else one token per four bytes
-// of the prompt, as the middleware counts; 0 if both are unknown.
+// PromptTokens returns the length of a query's prompt as it is known before any model runs: the router's
+// estimate. If the table has none, it is the mean of the billed input tokens, which differ by tokenizer and
+// include what vendors add, or else one token per four bytes of the prompt, as the middleware counts; 0 if
+// all are unknown.
 func (t *Table) PromptTokens(query int) int {
-	sum, n := 0.0, 0.0
-	if t.InputTokens != nil {
-		for _, v := range t.InputTokens[query] {
-			if !math.IsNaN(v) {
+	for _, lengths := range [...][][]float64{t.EstimatedInputTokens, t.InputTokens} {
+		sum, n := 0.0, 0.0
+		for m := range t.Models {
+			if v := At(lengths, query, m); !math.IsNaN(v) {
 				sum, n = sum+v, n+1
 			}
 		}
+		if n > 0 {
+			return int(math.Round(sum / n))
+		}
 	}
-	if n == 0 {
-		return (len(t.Prompt(query)) + 3) / 4
-	}
-	return int(math.Round(sum / n))
+	return (len(t.Prompt(query)) + 3) / 4
 }
 
 // Troubles returns the tool troubles of a query's run so far, which are known before any model runs.
@@ -193,11 +206,11 @@ func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 // to the matrices. The functions must return nil for nil.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
 	return &Table{
-		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Answers: texts(t.Answers),
+		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Runs: column(t.Runs), Answers: texts(t.Answers),
 		Quality: numbers(t.Quality), CostUSD: numbers(t.CostUSD), VerdictsUSD: numbers(t.VerdictsUSD),
-		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), ToolTroubles: numbers(t.ToolTroubles),
+		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), EstimatedInputTokens: numbers(t.EstimatedInputTokens), ToolTroubles: numbers(t.ToolTroubles),
 		LatencySeconds: numbers(t.LatencySeconds), Ante: numbers(t.Ante), Post: numbers(t.Post), Propensity: numbers(t.Propensity),
-		StepVerdicts: numbers(t.StepVerdicts), Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
+		StepVerdicts: numbers(t.StepVerdicts), RunVerdicts: numbers(t.RunVerdicts), StepsPerRun: t.StepsPerRun, Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
 		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}
 }

@@ -134,9 +134,9 @@ func TestTruthThatCannotBeRead(t *testing.T) {
 		`"truth":0,"verdict":{"verifier":"tests","outcome":"PASSED"}`:    `runs.jsonl:2: column "verdict": outcome "PASSED": want "passed", "failed" or "inconclusive"`,
 		`"truth":0,"verdict":{"verifier":"tests"}`:                       `runs.jsonl:2: column "verdict": outcome "": want "passed", "failed" or "inconclusive"`,
 		`"truth":0,"verdict":{"verifier":"tests","outcome":[]}`:          `runs.jsonl:2: column "verdict": outcome ""`,
-		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth stands beside`,
-		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth stands beside`,
-		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth stands beside`,
+		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth next to`,
+		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth next to`,
+		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth next to`,
 		`"truth":0,"verdict":{"verifier":"tests","outcome":"passed"}`:    "",
 		`"truth":0,"verdict":{"verifier":"t","outcome":"inconclusive"}`:  "",
 		`"truth":null,"verdict":{"verifier":"tests","outcome":"passed"}`: "",
@@ -201,11 +201,11 @@ func TestGroupsOfOneAreSplitByChance(t *testing.T) {
 
 func TestWidenKeepsEveryColumn(t *testing.T) {
 	table := &outcome.Table{
-		Models: []string{"a"}, Queries: []string{"q"}, Quality: [][]float64{{1}}, Answers: [][]string{{"x"}},
+		Models: []string{"a"}, Queries: []string{"q"}, Quality: [][]float64{{1}}, Answers: [][]string{{"x"}}, EstimatedInputTokens: [][]float64{{3}},
 		Verdicts: map[string][][]float64{"judge": {{0}}}, Signals: map[string][][]float64{"score": {{2}}},
 	}
 	wide := table.Widen("a", "b")
-	if got, want := fmt.Sprint(wide.Models, wide.Quality, wide.Answers, wide.Verdicts, wide.Signals, wide.CostUSD), "[a b] [[1 NaN]] [[x ]] map[judge:[[0 NaN]]] map[score:[[2 NaN]]] []"; got != want {
+	if got, want := fmt.Sprint(wide.Models, wide.Quality, wide.Answers, wide.Verdicts, wide.Signals, wide.EstimatedInputTokens, wide.CostUSD), "[a b] [[1 NaN]] [[x ]] map[judge:[[0 NaN]]] map[score:[[2 NaN]]] [[3 NaN]] []"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if len(table.Models) != 1 || len(table.Quality[0]) != 1 {

@@ -140,7 +140,7 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 		at := slices.IndexFunc(cells, func(c *cell) bool { return c.model == model })
 		if at < 0 {
 			at = len(cells)
-			c := &cell{query: query, model: model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0}}
+			c := &cell{query: query, model: model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0, colEstimated: max(0, float64(t.InputTokens))}}
 			c.setPositive(colTroubles, troubles)
 			cells = append(cells, c)
 		}

@@ -130,3 +130,27 @@ func TestBaselinesWereNotChosen(t *testing.T) {
 		t.Errorf("propensities %v", table.Propensity)
 	}
 }
+
+// A prompt's length is what the router took it for, also where it had no estimate; what was billed counts
+// only in tables without such a column.
+func TestPromptsAreAsLongAsTheRouterSays(t *testing.T) {
+	call := sdk.Call{Model: "small", Usage: sdk.Usage{InputTokens: 500}, Verdict: &sdk.Verdict{Outcome: sdk.Passed}}
+	table, err := outcome.OfTraces([]*sdk.Trace{
+		{ID: "1", InputTokens: 346, Calls: []sdk.Call{call}}, {ID: "2", Calls: []sdk.Call{call}}, {ID: "3", InputTokens: -1, Calls: []sdk.Call{call}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []int{table.PromptTokens(0), table.PromptTokens(1), table.PromptTokens(2)}
+	if diff := cmp.Diff([]int{346, 0, 0}, got); diff != "" {
+		t.Errorf("lengths (-want +got):\n%s", diff)
+	}
+	bare := *table
+	bare.EstimatedInputTokens = nil
+	if n := bare.PromptTokens(0); n != 500 {
+		t.Errorf("without estimates %d tokens, want those billed", n)
+	}
+	if bare.Hash() == table.Hash() {
+		t.Error("two fits of different lengths have one hash")
+	}
+}

@@ -47,6 +47,7 @@ func (t *Table) numberColumns() []numberColumn {
 		{colCost, t.CostUSD},
 		{colInput, t.InputTokens},
 		{colOutput, t.OutputTokens},
+		{colEstimated, t.EstimatedInputTokens},
 		{colTroubles, t.ToolTroubles},
 		{colLatency, t.LatencySeconds},
 		{colAnte, t.Ante},

@@ -40,12 +40,12 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 		}
 	}
 	if len(a.order) == 0 {
-		return nil, &Error{Path: edits[0].Path, Reason: "what the answer shows of it is the file as it is, or an illustration: no edit can be read", Unread: true}
+		return nil, &Error{Path: edits[0].Path, Reason: "the answer only shows it unchanged or as an illustration: no edit can be read", Unread: true}
 	}
 	for _, name := range a.order {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			if file, ok := a.files[dir]; ok && !file.Delete && !a.files[name].Delete {
-				return nil, &Error{Path: dir, Reason: "is to be a file and a folder"}
+				return nil, &Error{Path: dir, Reason: "would be a file and a folder"}
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func isWholeOf(path string, lines, block []string) (bool, error) {
 	}
 	last := len(block) - 1
 	if len(block) < len(lines)/2 && (block[0] != lines[0] || block[last] != lines[len(lines)-1]) {
-		return false, &Error{Path: path, Reason: "the block for it may be all of the file or a part of it", Unread: true}
+		return false, &Error{Path: path, Reason: "its block may be the whole file or a part of it", Unread: true}
 	}
 	return true, nil
 }
@@ -243,7 +243,7 @@ func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 		if exists {
 			return "", nil
 		}
-		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "is to be deleted and does not exist"}
+		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "cannot be deleted: does not exist"}
 	}
 	switch {
 	case !exists && !edit.canCreate():

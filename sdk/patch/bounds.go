@@ -23,7 +23,7 @@ const (
 type work struct{ done int }
 
 // errWork is the error of an answer whose edits exceed maxWork.
-var errWork = &Error{Reason: fmt.Sprintf("its edits look at more than %d MiB of text", maxWork>>20)}
+var errWork = &Error{Reason: fmt.Sprintf("its edits search more than %d MiB of text", maxWork>>20)}
 
 func (w *work) add(bytes int) error {
 	// A fixed cost per edit covers work that does not depend on the number of bytes.

@@ -220,8 +220,8 @@ func (e *Edit) setMode(git string) {
 	case "100644":
 		e.Mode = 0o644
 	case "120000":
-		e.Refused = "is made a symbolic link, which no edit may make"
+		e.Refused = "would become a symbolic link, which is refused"
 	case "160000":
-		e.Refused = "is made a repository of its own, which no edit may make"
+		e.Refused = "would become a repository, which is refused"
 	}
 }

@@ -247,9 +247,9 @@ func TestUnread(t *testing.T) {
 		"no name":           {"The sign:\n\n```python\nx = 1\n```\n", `the block after "The sign:" names no file`},
 		"hunks":             {"```diff\n@@ -1 +1 @@\n-a\n+b\n```\n", "names no file"},
 		"search":            {"<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "names no file"},
-		"a part of a file":  {"In `heat/temp.py`, change one line:\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be all of the file or a part of it"},
-		"an excerpt":        {"### `heat/temp.py` (lines 8-9)\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be"},
-		"a quotation alone": {"The sign in `heat/temp.py` is wrong:\n\n```python\n    return c - 273.15\n```\n", "heat/temp.py: what the answer shows of it is the file as it is"},
+		"a part of a file":  {"In `heat/temp.py`, change one line:\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: its block may be the whole file or a part of it"},
+		"an excerpt":        {"### `heat/temp.py` (lines 8-9)\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: its block may be"},
+		"a quotation alone": {"The sign in `heat/temp.py` is wrong:\n\n```python\n    return c - 273.15\n```\n", "heat/temp.py: the answer only shows it unchanged"},
 		"a folder is to go": {"```sh\nrm -r heat\n```\n", "heat: "},
 	} {
 		_, err := patch.Apply(temperatures(), patch.Parse(&sdk.Answer{Text: test.answer}, ""))

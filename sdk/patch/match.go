@@ -153,7 +153,7 @@ func anchor(lines, anchors []string, from int) int {
 }
 
 var (
-	errSeveral = errors.New("fits several places")
+	errSeveral = errors.New("matches several places")
 	errNowhere = errors.New("is not in the file")
 )
 

@@ -77,7 +77,7 @@ func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, err
 				return nil, append(ds, schema.Diagnostic{Summary: err.Error()})
 			}
 			if any(v) == nil {
-				return nil, append(ds, schema.Diagnostic{Summary: "the plugin made no " + string(kind)})
+				return nil, append(ds, schema.Diagnostic{Summary: "the plugin created no " + string(kind)})
 			}
 			b := &builtInstance{}
 			set(&b.Instance, v)

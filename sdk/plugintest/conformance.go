@@ -236,7 +236,7 @@ func (t *trial) prepare(ctx context.Context) error {
 	}
 	ds, err := t.configure(ctx, t.p, t.role, config)
 	if err == nil && ds.HasErrors() {
-		err = fmt.Errorf("a good config is refused: %w", ds)
+		err = fmt.Errorf("a valid config is rejected: %w", ds)
 	}
 	return err
 }

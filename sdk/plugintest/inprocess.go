@@ -45,7 +45,7 @@ func serveConfigured(t testing.TB, p plugin.Plugin, role wire.Role, config map[s
 	t.Helper()
 	client, ds := serve(t, p, role, config, models...)
 	if ds.HasErrors() {
-		t.Fatalf("the plugin refuses its config: %v", ds)
+		t.Fatalf("the plugin rejects its config: %v", ds)
 	}
 	return client
 }

@@ -116,10 +116,10 @@ func checkCookie(ctx context.Context, t *trial) error {
 	}
 	start, ok := errors.AsType[*process.StartError](err)
 	if ok && start.Exit == "exit status 0" {
-		return errors.New("started without the cookie it ends with success")
+		return errors.New("started without the cookie it exits with success")
 	}
 	if ok && (start.Exit == "" || strings.Contains(start.Exit, "signal")) {
-		return errors.New("started without the cookie it does not end")
+		return errors.New("started without the cookie it does not exit")
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func checkLifeline(ctx context.Context, t *trial) error {
 	case <-t.p.Done():
 		return nil
 	case <-time.After(time.Second):
-		return fmt.Errorf("it lives on after the host has gone: it must end when the file descriptor %s is at its end", wire.LifelineEnv)
+		return fmt.Errorf("it keeps running without its host: it must exit when file descriptor %s is at EOF", wire.LifelineEnv)
 	}
 }
 

@@ -51,17 +51,17 @@ func (t *trial) checkRefused(ctx context.Context, config map[string]any, path ..
 	defer p.Stop()
 	ds, err := t.configure(ctx, p, t.role, config)
 	if err != nil {
-		return fmt.Errorf("a bad config must give diagnostics, not a status: %w", err)
+		return fmt.Errorf("a bad config must return diagnostics, not a status: %w", err)
 	}
 	if !ds.HasErrors() {
-		return fmt.Errorf("it accepts a config with a fault at %s", strings.Join(path, "."))
+		return fmt.Errorf("it accepts a config with an error at %s", strings.Join(path, "."))
 	}
 	for _, d := range ds {
 		if d.Severity == schema.Error && slices.Equal(d.Path, path) {
 			if d.Summary == "" {
-				return errors.New("the diagnostic says nothing")
+				return errors.New("the diagnostic is empty")
 			}
-			return wantStatus(call(ctx, p.Client(), t.role.Role, []sample{plainSample(0)}), codes.FailedPrecondition, "called after its config was refused")
+			return wantStatus(call(ctx, p.Client(), t.role.Role, []sample{plainSample(0)}), codes.FailedPrecondition, "called after its config was rejected")
 		}
 	}
 	return fmt.Errorf("no diagnostic has the path %s: %w", strings.Join(path, "."), ds)
@@ -195,7 +195,7 @@ func checkCancellation(ctx context.Context, t *trial) error {
 	healthCtx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := t.p.Client().Healthy(healthCtx); err != nil {
-		return fmt.Errorf("a second after a call was given up it is not healthy: %w", err)
+		return fmt.Errorf("a second after a canceled call it is not healthy: %w", err)
 	}
 	return t.ask(ctx, plainSample(0))
 }

@@ -147,7 +147,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
 	if stands > rec.CostUSD && r.e.HasCap() {
-		r.addNote(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
+		r.addNote(fmt.Sprintf("the cost of %s is unknown: its worst case of %.6g USD counts under the caps", rec.Model, stands))
 	}
 	r.noteSettling(r.settle(ctx, held, rec.CostUSD, stands))
 }

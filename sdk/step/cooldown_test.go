@@ -114,18 +114,18 @@ func TestSlowEstimatorsAreLeftAlone(t *testing.T) {
 	if slow.asked != 3 {
 		t.Errorf("asked %d times in five steps, want 3", slow.asked)
 	}
-	if got := notes(run(e)); !strings.Contains(got, "estimator slow is left alone for 30s: it missed its deadline 3 times in a row") {
+	if got := notes(run(e)); !strings.Contains(got, "estimator slow is paused for 30s: it missed its deadline 3 times in a row") {
 		t.Errorf("notes %q", got)
 	}
 	// One more miss doubles the pause; one answer ends it.
 	now = now.Add(31 * time.Second)
 	run(e)
-	if got := notes(run(e)); slow.asked != 4 || !strings.Contains(got, "left alone for 1m0s") {
+	if got := notes(run(e)); slow.asked != 4 || !strings.Contains(got, "is paused for 1m0s") {
 		t.Errorf("asked %d times, notes %q", slow.asked, got)
 	}
 	now, slow.quick = now.Add(61*time.Second), true
 	run(e)
-	if before := slow.asked; strings.Contains(notes(run(e)), "left alone") || slow.asked == before {
+	if before := slow.asked; strings.Contains(notes(run(e)), "is paused") || slow.asked == before {
 		t.Errorf("an estimator that answers again is not asked")
 	}
 	// Where a step fails without the estimator it is asked each time.

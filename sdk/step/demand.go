@@ -124,7 +124,7 @@ func (q *Request) outputLimit(m *sdk.Model, isCapped bool) int {
 	return limit
 }
 
-const unboundedReason = "has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
+const unboundedReason = "has no output limit, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
 
 // isUnbounded reports whether neither m nor the caller's limit bounds what an answer costs.
 func isUnbounded(m *sdk.Model, limit int) bool {
@@ -144,7 +144,7 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
 	switch {
 	case input > d.input:
-		return fmt.Sprintf("%.0f input tokens are reported of a request that can cause %.0f", input, math.Floor(d.input))
+		return fmt.Sprintf("%.0f input tokens are reported for a request that can cause %.0f", input, math.Floor(d.input))
 	case output > d.output:
 		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
 	case u.HostedCalls > d.hostedCalls:

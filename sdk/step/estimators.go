@@ -69,7 +69,7 @@ func (r *run) askEstimators(ctx context.Context) {
 			}
 			// Regressions can leave [0, 1] a little.
 			if !(math.Abs(estimate.Mean-0.5) <= 1) {
-				r.addNote(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
+				r.addNote(fmt.Sprintf("estimator %s gave %v for %s, which is not a quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
 			}
 			r.adoptEstimate(i, k, resp)
@@ -101,7 +101,7 @@ func (r *run) adoptEstimate(i, k int, resp *sdk.QualityResponse) {
 // askEstimator asks one estimator. If it is unavailable, the result is nil and a note says why.
 func (r *run) askEstimator(ctx context.Context, s *Estimator, p *cooldown, req *sdk.QualityRequest) *sdk.QualityResponse {
 	if left := p.pauseLeft(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
-		r.addNote(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), maxMisses))
+		r.addNote(fmt.Sprintf("estimator %s is paused for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), maxMisses))
 		return nil
 	}
 	askCtx, own := ctx, (*purse)(nil)

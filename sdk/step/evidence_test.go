@@ -63,7 +63,7 @@ func TestASecondJudgeIsAskedWhereItIsWorthItsPrice(t *testing.T) {
 		asked        int
 		note         string
 	}{
-		{0.0001, 0.5, &second, 1, "verifier second is asked, too: its verdict is expected to gain "},
+		{0.0001, 0.5, &second, 1, "verifier second is also asked: its verdict is expected to gain "},
 		{0.5, 0.5, &second, 0, "verifier second is not asked: its verdict is expected to gain "},
 		{0.0001, 0.999, &second, 0, "verifier second is not asked: its verdict is expected to gain 0.0000 and costs 0.0010 in quality"},
 		{0, 0.999, &second, 1, ""},

@@ -189,7 +189,7 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	isWorth := gain > price
 	does := "is not asked"
 	if isWorth {
-		does = "is asked, too"
+		does = "is also asked"
 	}
 	r.addNote(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
 	return isWorth

@@ -203,7 +203,7 @@ func TestAbsurdEstimateIsNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := res.Trace.Decisions[0]
-		if !strings.Contains(first.Note, "no quality") || first.Models[0].Quality.Mean != 0.5 {
+		if !strings.Contains(first.Note, "not a quality") || first.Models[0].Quality.Mean != 0.5 {
 			t.Errorf("%v: note %q, belief %+v", v, first.Note, first.Models[0])
 		}
 	}

@@ -50,7 +50,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 	}
 	r.earlyCalls = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}
 	last := &r.t.Decisions[len(r.t.Decisions)-1]
-	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
+	last.Note = strings.TrimPrefix(last.Note+"; asked in parallel with "+r.e.names[next.Run]+", which would be next", "; ")
 }
 
 // bestAlone returns a quality that candidate i's answer is unlikely to exceed while it is the only one:

@@ -95,7 +95,7 @@ func TestPairAtOnce(t *testing.T) {
 						t.Errorf("call %d: %+v, one after the other %+v", i, x, y)
 					}
 				}
-				if both.Decisions[0].Note != "asked at once with b, which would be asked next" || serial.Decisions[0].Note != "" {
+				if both.Decisions[0].Note != "asked in parallel with b, which would be next" || serial.Decisions[0].Note != "" {
 					t.Errorf("notes %q and %q", both.Decisions[0].Note, serial.Decisions[0].Note)
 				}
 			})
@@ -206,7 +206,7 @@ func TestPairAtOnceInVain(t *testing.T) {
 			t.Errorf("%+v for %v USD, want the expected length", c.Usage, c.CostUSD)
 		}
 		if _, stands := memory.SpentUSD("r", "t"); stands < 300e-6 {
-			t.Errorf("%v USD stands under the caps, the worst case is more than 300e-6", stands)
+			t.Errorf("%v USD counts under the caps, the worst case is more than 300e-6", stands)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func (r *run) postpone(i int, a postponedCall) {
 	}
 	a.isWaiting = true
 	r.postponed[i] = a
-	r.drop(i, "has to be waited for")
+	r.drop(i, "must be waited for")
 }
 
 // postponeThrottled postpones the candidates whose servers asked for a pause longer than

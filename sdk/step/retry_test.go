@@ -176,7 +176,7 @@ func TestACallWhoseBillIsNotKnown(t *testing.T) {
 		if doubt := c.failure.Usage.Estimated; (call.UsageDoubt != "") != doubt {
 			t.Errorf("%s: doubt %q", what, call.UsageDoubt)
 		}
-		if noted := strings.Contains(res.Trace.Decisions[1].Note, "the bill of a is not known"); noted != c.note {
+		if noted := strings.Contains(res.Trace.Decisions[1].Note, "the cost of a is unknown"); noted != c.note {
 			t.Errorf("%s: note %q", what, res.Trace.Decisions[1].Note)
 		}
 		if c.calls == 3 {

@@ -92,7 +92,7 @@ func (m *waitableLedger) await(ctx context.Context, q *sdk.Query, usd float64, w
 }
 
 func errFull(wait time.Duration) error {
-	return fmt.Errorf("calls under way may need what is left, and were not settled within %v: %w", wait, sdk.ErrBudgetExhausted)
+	return fmt.Errorf("calls in flight may need the rest, and were not settled within %v: %w", wait, sdk.ErrBudgetExhausted)
 }
 
 // pending returns the pending reservations of a tenant and of one of its runs, in picodollars.

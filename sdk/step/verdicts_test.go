@@ -282,7 +282,7 @@ func TestEstimatesOnTheEdge(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := res.Trace.Decisions[0]
-		if got := first.Models[0].Quality; got != c.want || strings.Contains(first.Note, "no quality") != c.noted {
+		if got := first.Models[0].Quality; got != c.want || strings.Contains(first.Note, "not a quality") != c.noted {
 			t.Errorf("said %+v: %+v, note %q; want %+v", c.said, got, first.Note, c.want)
 		}
 	}

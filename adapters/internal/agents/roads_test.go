@@ -101,7 +101,8 @@ func Roads(isReal bool) []Road {
 		wrappedRoad("`Wrap` of these with a `Verify` that looks at final answers", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
-		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
+		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.1`", true, "--as-good-as", "large", "--margin", "0.1"),
+		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.15`", true, "--as-good-as", "large", "--margin", "0.15"),
 	}
 	if !isReal { // real models do not know when they err
 		roads = append(roads, verifiedRoad("a judge that knows each step's truth", truth))
@@ -168,10 +169,7 @@ func verdictsPolicy(ctx context.Context, b *Bench) (string, error) {
 // fittedPair returns a road that asks four unjudged models in the shadow, and fits to the large model's answers or,
 // with reported, to the results of runs as well.
 func fittedPair(name string, reported bool, flags ...string) Road {
-	file := "unjudged"
-	if reported {
-		file = "reported"
-	}
+	file := "fitted" + strings.Join(flags, "") // each road's own, since roads are measured at the same time
 	// The shadow's cap needs to know the longest answer, which the catalogue has of the others.
 	other := strings.Replace(withoutQuality(model("other", "mistral", "mistral-small-latest", 0.6)), "served", "max_output_tokens = 8192\n  served", 1)
 	models := withoutQuality(small) + other + withoutQuality(model("haiku", "anthropic", "claude-haiku-4-5", 0.6)) + withoutQuality(large) +

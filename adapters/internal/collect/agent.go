@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -70,7 +71,7 @@ func (c *collector) runner(ctx context.Context, model int, ledger string) (ask a
 	p.Mode, p.Trace, p.Holdout, p.Shadow = "enforce", policies.Trace{}, nil, nil
 	if c.o.CapUSD > 0 {
 		if p.Budget.StepUSD+p.Budget.RunUSD > 0 {
-			return nil, nil, errors.New("a cap of the collection and caps of the policy cannot be told apart where they cut a run short: set budget.step_usd and budget.run_usd to 0, or leave out the cap of the collection")
+			return nil, nil, errors.New("a run cut short by a cap cannot tell --cap from the policy's caps: set budget.step_usd and budget.run_usd to 0, or omit --cap")
 		}
 		// The cap of all runs is that of the nameless tenant, in a ledger that the routers share.
 		p.Budget.TenantUSD, p.Budget.TenantPeriod, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, 0, ledger
@@ -105,6 +106,7 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	}
 	a.cut[t.Run] = a.cut[t.Run] || t.Stop == sdk.StopBudget
 	row.CostUSD = sdk.RoundUSD(row.CostUSD + t.CostUSD)
+	row.EstimatedInputTokens = cmp.Or(row.EstimatedInputTokens, t.InputTokens)
 	row.InputTokens += t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
 }

@@ -63,7 +63,7 @@ type Summary struct {
 }
 
 // ErrNoVerifier means that the policy has no verifier to measure quality.
-var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer; add a verifier block, or have --agent COMMAND do whole runs that --check COMMAND judges")
+var ErrNoVerifier = errors.New("the policy has no verifier, so answers have no quality: add a verifier block, or judge whole runs with --agent COMMAND --check COMMAND")
 
 // grace is how long calls in flight can continue after the context has ended, since they are paid for.
 const grace = 2 * time.Second
@@ -157,7 +157,7 @@ func checkJudged(p *policies.Policy) error {
 	for _, v := range judges {
 		by = append(by, fmt.Sprintf("--set 'verifier[%q].models=[%s]'", v.Name, strings.Join(all, ", ")))
 	}
-	return fmt.Errorf("nothing judges answers of %s, so that no outcome would come of what they cost: let a verifier look at them too, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
+	return fmt.Errorf("no verifier judges answers of %s, so they would cost money and give no outcome: let one judge them, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
 }
 
 // asker runs a task on a model. An error ends the collection.
@@ -261,7 +261,7 @@ func askModel(ctx context.Context, r *router.Router, t *Task, model, run string)
 	if err != nil {
 		return &answer{Error: err.Error(), USD: report.CostUSD(), cause: err}
 	}
-	return &answer{Outcome: row, USD: row.CostUSD}
+	return &answer{Outcome: row, USD: report.CostUSD()}
 }
 
 // runTask runs one task on one model and records the outcome. An error ends the collection; a failed call returns
@@ -292,15 +292,18 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 	return nil
 }
 
-// judge sets cost, tokens and verdict from the step's trace.
+// judge sets cost, tokens and verdict from the step's trace. The cost is that of the calls alone, as in traces:
+// verdicts and signals have prices of their own, and may not be bought in use.
 func (o *Outcome) judge(report *middleware.Report) error {
 	step := report.Steps()[0]
-	o.CostUSD = step.CostUSD
-	o.InputTokens = step.Usage.InputTokens + step.Usage.CachedInputTokens + step.Usage.CacheWriteTokens
-	o.OutputTokens = step.Usage.OutputTokens + step.Usage.ReasoningTokens
+	o.EstimatedInputTokens = step.InputTokens
+	if u := &step.Usage; !u.Estimated { // estimated lengths count as unknown, as in use
+		o.InputTokens, o.OutputTokens = u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens, u.OutputTokens+u.ReasoningTokens
+	}
 	for i := range step.Calls {
 		call := &step.Calls[i]
 		o.LatencySeconds += call.Latency.Seconds()
+		o.CostUSD = sdk.RoundUSD(o.CostUSD + call.CostUSD)
 		if call.Error != "" {
 			continue
 		}
@@ -316,11 +319,6 @@ func (o *Outcome) judge(report *middleware.Report) error {
 		verdict := *call.Verdict
 		verdict.Isolation, verdict.IsolationMissing = nil, nil // the same in every row
 		o.Verdict = &verdict
-		for name, usd := range call.Signals {
-			if strings.HasSuffix(name, sdk.SignalCostUSD) {
-				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the price of a signal, which may or may not be bought in use
-			}
-		}
 	}
 	return nil
 }
@@ -350,7 +348,7 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 const maxWasted = 10
 
 // ErrWasted ends a collection whose calls are paid for in vain: the verifier is probably broken.
-var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for and gave no outcome")
+var ErrWasted = errors.New("stopped after 10 consecutive paid calls without an outcome")
 
 // maxFaults bounds the reasons in a summary.
 const maxFaults = 10

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,6 +51,8 @@ type parrot struct {
 	name  string
 	calls int
 	fail  bool
+	// silent leaves out how many tokens a call had.
+	silent bool
 	// before, when not nil, is called before the first answer.
 	before func()
 
@@ -75,9 +78,11 @@ func (p *parrot) GenerateContent(_ context.Context, messages []llms.MessageConte
 		return nil, errors.New("API returned unexpected status code: 400: no")
 	}
 	text := p.name + ": " + messages[len(messages)-1].Parts[0].(llms.TextContent).Text
-	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{
-		Content: text, StopReason: "stop", GenerationInfo: map[string]any{"PromptTokens": 0, "CompletionTokens": 1},
-	}}}, nil
+	usage := map[string]any{"PromptTokens": 0, "CompletionTokens": 1}
+	if p.silent {
+		usage = nil
+	}
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: text, StopReason: "stop", GenerationInfo: usage}}}, nil
 }
 
 // right passes the answers of the large model, and those to easy tasks.
@@ -136,7 +141,7 @@ func TestOutcomesAreRecordedOnce(t *testing.T) {
 	}
 	small, large := table.Index("small"), table.Index("large")
 	if len(table.Queries) != 3 || table.Quality[0][small] != 0.95 || table.Quality[1][small] != 0 || table.Quality[1][large] != 0.95 ||
-		table.CostUSD[0][small] != 0.001 || table.Group(0) != "g" || table.Answer(0, small) != "small: an easy one" {
+		table.CostUSD[0][small] != 0.001 || table.Group(0) != "g" || table.Answer(0, small) != "small: an easy one" || table.PromptTokens(0) != 11 {
 		t.Errorf("table %+v", table)
 	}
 	written, err := os.ReadFile(b.options.Out)
@@ -145,6 +150,21 @@ func TestOutcomesAreRecordedOnce(t *testing.T) {
 	}
 	if sum := b.run(t); sum.New != 0 || sum.Had != 6 || b.small.calls != 3 || b.large.calls != 3 {
 		t.Errorf("a second run: %+v, %d and %d calls", sum, b.small.calls, b.large.calls)
+	}
+}
+
+// Lengths that the router had to estimate are unknown to a fit, as they are to its estimators in use.
+func TestEstimatedLengthsAreUnknown(t *testing.T) {
+	b := newBench(t)
+	b.small.silent = true
+	b.run(t)
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := table.Index("small"), table.Index("large")
+	if got := table.OutputTokens[0]; got[small] != 0 || got[large] != 1 {
+		t.Errorf("lengths of answers %v, want 0 of the model that reports none", got)
 	}
 }
 
@@ -180,6 +200,19 @@ func TestACandidateIsTheJudge(t *testing.T) {
 	}
 	if b.small.calls != 9 || b.large.calls != 3 {
 		t.Errorf("small was asked %d times, and large %d times", b.small.calls, b.large.calls)
+	}
+	// A verdict is paid for beside the answer, not as part of it: a fit adds the two.
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if small := table.Index("small"); table.CostUSD[0][small] != 0.001 || table.VerdictsUSD[0][small] != 0.001 {
+		t.Errorf("costs %v, of verdicts %v", table.CostUSD, table.VerdictsUSD)
+	}
+	// All of it counts under the cap, also in the next run.
+	const paid = 9*0.001 + 3*0.01
+	if sum := b.run(t); math.Abs(sum.SpentUSD-paid) > 1e-9 {
+		t.Errorf("%v USD spent according to the file, want %v", sum.SpentUSD, paid)
 	}
 }
 
@@ -332,7 +365,7 @@ func TestTasksAtFaultAreAllReported(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"tasks.jsonl:2", "line 1 too", "tasks.jsonl:3", "needs query_id and prompt", "tasks.jsonl:4", "promt"} {
+	for _, want := range []string{"tasks.jsonl:2", "see line 1", "tasks.jsonl:3", "needs query_id and prompt", "tasks.jsonl:4", "promt"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
@@ -15,16 +16,19 @@ import (
 
 // Outcome is the result of one model on one task, a line of the outcome file.
 type Outcome struct {
-	QueryID        string  `json:"query_id"`
-	Group          string  `json:"group,omitempty"`
-	Prompt         string  `json:"prompt,omitempty"`
-	Model          string  `json:"model"`
-	Quality        float64 `json:"quality"`
-	CostUSD        float64 `json:"cost_usd"`
-	InputTokens    int     `json:"input_tokens"`
-	OutputTokens   int     `json:"output_tokens"`
-	LatencySeconds float64 `json:"latency_seconds"`
-	Answer         string  `json:"answer"`
+	QueryID      string  `json:"query_id"`
+	Group        string  `json:"group,omitempty"`
+	Prompt       string  `json:"prompt,omitempty"`
+	Model        string  `json:"model"`
+	Quality      float64 `json:"quality"`
+	CostUSD      float64 `json:"cost_usd"`
+	InputTokens  int     `json:"input_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	// EstimatedInputTokens is the router's estimate of the prompt's length, by which a profile predicts costs in
+	// use; of a run of an agent that of its first step.
+	EstimatedInputTokens int     `json:"estimated_input_tokens,omitempty"`
+	LatencySeconds       float64 `json:"latency_seconds"`
+	Answer               string  `json:"answer"`
 	// Verdict is the verdict on the answer, with its confidence.
 	Verdict *sdk.Verdict `json:"verdict,omitempty"`
 	// Signals are the signals of the answer; see sdk.Answer.
@@ -80,15 +84,29 @@ func (o *file) load() error {
 		}
 		var row Outcome
 		if err := json.Unmarshal(text, &row); err != nil || row.QueryID == "" || row.Model == "" {
-			return errors.Join(fmt.Errorf("line %d is no outcome of a collection", line), err)
+			return errors.Join(fmt.Errorf("line %d is not an outcome of stepfall collect", line), err)
 		}
 		o.done[key{row.QueryID, row.Model}] = true
-		o.spentUSD += row.CostUSD
+		o.spentUSD += row.paidUSD()
 		if row.Worker != "" {
-			o.queuedUSD += row.CostUSD
+			o.queuedUSD += row.paidUSD()
 		}
 		end += int64(len(text))
 	}
+}
+
+// paidUSD returns the cost of the calls, the verdict and the signals.
+func (o *Outcome) paidUSD() float64 {
+	usd := o.CostUSD
+	if o.Verdict != nil {
+		usd += o.Verdict.CostUSD
+	}
+	for name, price := range o.Signals {
+		if strings.HasSuffix(name, sdk.SignalCostUSD) {
+			usd += price
+		}
+	}
+	return usd
 }
 
 // add appends an outcome and syncs the file.

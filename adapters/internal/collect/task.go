@@ -54,7 +54,7 @@ func ReadTasks(path string) ([]Task, error) {
 		if len(bytes.TrimSpace(text)) > 0 {
 			task, fault := readTask(text)
 			if first, twice := seen[task.QueryID]; fault == nil && twice {
-				fault = fmt.Errorf("query_id %q stands in line %d too", task.QueryID, first)
+				fault = fmt.Errorf("duplicate query_id %q: see line %d", task.QueryID, first)
 			}
 			if fault != nil {
 				faults = append(faults, fmt.Errorf("%s:%d: %w", path, line, fault))

@@ -179,7 +179,7 @@ func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
 	}
 	if sum.New == 0 && len(sum.Faults) > 0 {
 		_, why, _ := strings.Cut(sum.Faults[0], "inconclusive: ")
-		return fmt.Errorf("no verdict could be had on any task, so there is nothing to compare: %s", cmp.Or(why, sum.Faults[0]))
+		return fmt.Errorf("no task got a verdict, so there is nothing to compare: %s", cmp.Or(why, sum.Faults[0]))
 	}
 	if err != nil && !errors.Is(err, collect.ErrWasted) {
 		return err

@@ -177,7 +177,7 @@ func TestNoVerdictIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = demo.Run(t.Context(), demo.Options{Policy: path, Tasks: list})
-	if err == nil || !strings.HasPrefix(err.Error(), "no verdict could be had") || !strings.Contains(err.Error(), "did not start") {
+	if err == nil || !strings.HasPrefix(err.Error(), "no task got a verdict") || !strings.Contains(err.Error(), "did not start") {
 		t.Errorf("error %v", err)
 	}
 }

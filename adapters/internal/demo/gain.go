@@ -104,8 +104,8 @@ func (r *Report) Summary() string {
 			over = g.overThreshold(r.Tasks)
 		}
 	}
-	return fmt.Sprintf("To solve as many tasks as %s (%d of %d) costs %s of what that costs.\nOver all budgets between the cheapest and the dearest model, %s of the tasks on average%s.\n"+
-		"In brackets: two standard deviations on either side, by drawing the tasks again.",
+	return fmt.Sprintf("To solve as many tasks as %s (%d of %d) costs %s of its cost.\nOver all budgets between the cheapest and the most expensive model, %s of the tasks on average%s.\n"+
+		"In brackets: two standard deviations on either side, by bootstrap over the tasks.",
 		best.Strategy, best.Points[0].Solved, r.Tasks, strings.Join(costs, ", "), strings.Join(means, ", "), over)
 }
 
@@ -126,7 +126,7 @@ func (g *Gain) overThreshold(tasks int) string {
 		side = "below"
 	}
 	if g.OverLow <= 0 && g.OverHigh >= 0 {
-		doubt = fmt.Sprintf(", which %d tasks do not tell from chance", tasks)
+		doubt = fmt.Sprintf(", not significant with %d tasks", tasks)
 	}
 	return fmt.Sprintf(":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)%s", g.Strategy, side, 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh, doubt)
 }

@@ -321,7 +321,7 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 				more = append(append(more, resultHead(p)), others...)
 			}
 		default:
-			return refuseCall("a %T is no result of a tool", p)
+			return refuseCall("a %T is not a tool result", p)
 		}
 		return nil
 	})

@@ -52,13 +52,13 @@ func (a *Request) chatParam(name string, f field) {
 	case "tool_choice":
 		a.choice(middleware.DialectChat, f, "function.name")
 	case "functions", "function_call":
-		f.refusef("deprecated and not read here: send tools")
+		f.refusef("deprecated and not supported: send tools")
 	case "audio":
-		f.refusef("only text is answered")
+		f.refusef("only text output is supported")
 	case "modalities":
 		for _, m := range f.words() {
 			if m != "text" {
-				f.refusef("only text is answered, not %s", m)
+				f.refusef("only text output is supported, not %s", m)
 			}
 		}
 	default:

@@ -158,16 +158,16 @@ type Limits struct {
 // Exclude returns why a request cannot be honoured, or "".
 func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	if l.Choices > 0 && deref(p.N) > l.Choices {
-		return fmt.Sprintf("takes no n above %d", l.Choices)
+		return fmt.Sprintf("rejects n above %d", l.Choices)
 	}
 	isClosed := l.ClosedSchema && p.Schema != nil
 	mode, function, _ := middleware.ToolChoice(o)
 	allowedMode, _ := allowedTools(p)
 	return cmp.Or(
-		when(isClosed && isOpen(p.Schema.Schema), "takes no schema of an answer whose objects may have further properties"),
-		when(isClosed && isRecursive(p.Schema.Schema), "takes no schema of an answer that refers to itself, or through too many others"),
+		when(isClosed && isOpen(p.Schema.Schema), "rejects answer schemas whose objects allow additional properties"),
+		when(isClosed && isRecursive(p.Schema.Schema), "rejects answer schemas with recursive or deeply chained references"),
 		l.excludeTools(o, p),
-		when(l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != ""), "cannot be made to call a tool"),
+		when(l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != ""), "cannot be forced to call a tool"),
 		l.excludeEnd(messages, l.EndsWithUser || isClosed),
 		l.excludeParts(messages))
 }
@@ -186,8 +186,8 @@ func (l *Limits) excludeEnd(messages []llms.MessageContent, endsWithUser bool) s
 	last := messages[len(messages)-1]
 	isAnswer, isUser := last.Role == llms.ChatMessageTypeAI, last.Role == llms.ChatMessageTypeHuman
 	return cmp.Or(
-		when(endsWithUser && isAnswer && pausedCall(messages) == nil, "takes no conversation that ends with an answer"),
-		when(l.NoBlank && isUser && isBlank(last.Parts), "takes no empty message"))
+		when(endsWithUser && isAnswer && pausedCall(messages) == nil, "rejects conversations that end with an answer"),
+		when(l.NoBlank && isUser && isBlank(last.Parts), "rejects empty messages"))
 }
 
 func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
@@ -203,12 +203,12 @@ func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
 	n, hasForm := len(o.Tools)+len(p.RawTools), p.Schema != nil || o.JSONMode
 	if l.Tools > 0 && n > l.Tools {
-		return fmt.Sprintf("takes no more than %d tools", l.Tools)
+		return fmt.Sprintf("rejects more than %d tools", l.Tools)
 	}
 	isCustom := func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }
 	return cmp.Or(
-		when(l.NoToolsWithSchema && n > 0 && hasForm, "takes no tools together with a form of the answer"),
-		when(l.NoCustomTools && slices.ContainsFunc(p.RawTools, isCustom), "takes no custom tools"),
+		when(l.NoToolsWithSchema && n > 0 && hasForm, "rejects tools combined with an answer format"),
+		when(l.NoCustomTools && slices.ContainsFunc(p.RawTools, isCustom), "rejects custom tools"),
 		l.excludeFunctions(o.Tools))
 }
 
@@ -220,7 +220,7 @@ func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 			continue
 		}
 		if l.UniqueTools && names[f.Name] {
-			return fmt.Sprintf("takes no two tools by the name %.80q", f.Name)
+			return fmt.Sprintf("rejects two tools named %.80q", f.Name)
 		}
 		names[f.Name] = true
 		if why := l.excludeFunction(f); why != "" {
@@ -232,7 +232,7 @@ func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 
 func (l *Limits) excludeFunction(f *llms.FunctionDefinition) string {
 	if l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")) {
-		return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
+		return fmt.Sprintf("rejects the tool name %.80q", f.Name)
 	}
 	return l.excludeProperties(f)
 }
@@ -244,7 +244,7 @@ func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
 	schema, _ := f.Parameters.(json.RawMessage)
 	gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
 		if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
-			why = fmt.Sprintf("takes no argument of a tool by the name %.80q", name.Str)
+			why = fmt.Sprintf("rejects the tool argument name %.80q", name.Str)
 		}
 		return why == ""
 	})
@@ -265,9 +265,9 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 	switch {
 	case why != "":
 	case !l.takes(kind):
-		why = "takes no " + kind
+		why = "rejects " + kind
 	case l.ImageBytes > 0 && strings.HasPrefix(kind, "image/") && base64Len(p) > l.ImageBytes:
-		why = fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
+		why = fmt.Sprintf("rejects images above %d bytes", l.ImageBytes)
 	}
 	return why
 }
@@ -283,7 +283,7 @@ func (l *Limits) excludeReference(p *middleware.FilePart) string {
 			return fmt.Sprintf("does not have the file %.80q", p.ID)
 		}
 	case p.Data == nil && noURL:
-		return "takes no file by its address"
+		return "rejects files by URL"
 	}
 	return ""
 }
@@ -291,8 +291,8 @@ func (l *Limits) excludeReference(p *middleware.FilePart) string {
 func (l *Limits) excludeImageURL(url string) string {
 	isData := strings.HasPrefix(url, "data:")
 	return cmp.Or(
-		when(l.NoImageURL && !isData, "takes no image by its address"),
-		when(l.SecureURLs && !isData && !strings.HasPrefix(url, "https://"), "takes no image by an address without https"))
+		when(l.NoImageURL && !isData, "rejects images by URL"),
+		when(l.SecureURLs && !isData && !strings.HasPrefix(url, "https://"), "rejects images by URL without https"))
 }
 
 // takes reports whether files of a media type may be sent; any text may.

@@ -309,7 +309,7 @@ func fileBlock(p middleware.FilePart) (Object, error) {
 	kind := "document"
 	switch family, _, _ := strings.Cut(p.MIMEType, "/"); family {
 	case "audio", "video":
-		return nil, refuseCall("the API takes no %s", p.MIMEType)
+		return nil, refuseCall("the API rejects %s", p.MIMEType)
 	case "image":
 		kind = "image"
 	}

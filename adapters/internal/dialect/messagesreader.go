@@ -169,7 +169,7 @@ func (s *messagesReader) readEnd(in *messagesEnd) {
 	s.Extra.Geo = cmp.Or(v.Get("inference_geo").Str, s.Extra.Geo)
 }
 
-var errNoBlock = errors.New("a block that is none, or a piece of one that has not begun")
+var errNoBlock = errors.New("an invalid content block, or a delta before its block's start")
 
 // Event reads an event of a stream.
 func (s *messagesReader) Event(data []byte) error {

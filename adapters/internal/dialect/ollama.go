@@ -59,7 +59,7 @@ func (ollama) Write(c *Call) (Object, error) {
 	if own, ok := p.Extra["options"]; ok && p.Dialect == middleware.DialectOllama {
 		var more map[string]any
 		if err := json.Unmarshal(own, &more); err != nil {
-			return nil, refuseCall("options is no JSON object: %s", err)
+			return nil, refuseCall("options is not a JSON object: %s", err)
 		}
 		for name, v := range more {
 			b.setPath("options."+name, v)
@@ -139,9 +139,9 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 func (t *ollamaWriter) image(p middleware.FilePart) error {
 	switch {
 	case p.Data == nil:
-		return refuseCall("the API takes no file by its address or name: %s", cmp.Or(p.URL, p.ID))
+		return refuseCall("the API rejects files by URL or name: %s", cmp.Or(p.URL, p.ID))
 	case !strings.HasPrefix(p.MIMEType, "image/"):
-		return refuseCall("the API takes images, and no %s", p.MIMEType)
+		return refuseCall("the API accepts images, not %s", p.MIMEType)
 	}
 	t.images = append(t.images, base64.StdEncoding.EncodeToString(p.Data))
 	return nil

@@ -122,7 +122,7 @@ func (form *partForm) writeReference(p middleware.FilePart) (Object, error) {
 	case form.address != "":
 		return newPart(form.file, form.address, p.URL), nil
 	}
-	return nil, refuseCall("the API takes no file by its address: %s", p.URL)
+	return nil, refuseCall("the API rejects files by URL: %s", p.URL)
 }
 
 func (form *partForm) writeData(p middleware.FilePart) Object {

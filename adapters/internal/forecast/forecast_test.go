@@ -584,3 +584,23 @@ func TestAssumedCostsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// Estimators in a plan over traces see answers as long as those in use and in a fit do: with their reasoning,
+// and not at all where the length was only estimated.
+func TestAnswersInTracesAreAsLongAsInAFit(t *testing.T) {
+	for want, usage := range map[int]sdk.Usage{
+		500: {OutputTokens: 100, ReasoningTokens: 400},
+		0:   {OutputTokens: 100, Estimated: true},
+	} {
+		trace := &sdk.Trace{ID: "1", Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Usage: usage, Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}}
+		w := &forecast.Traces{Steps: []*sdk.Trace{trace}}
+		table, err := outcome.OfTraces(w.Steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fitted := outcome.At(table.OutputTokens, 0, 0) // NaN is unknown
+		if got := w.Outcome(0, forecast.Model{Name: "small"}).OutputTokens; got != want || want > 0 && fitted != float64(want) || want == 0 && fitted > 0 {
+			t.Errorf("%+v: %d tokens in a plan, %v in a fit, want %d", usage, got, fitted, want)
+		}
+	}
+}

@@ -29,15 +29,10 @@ type Traces struct {
 	indexed sync.Once
 	looks   map[string]looks
 	ofQuery map[string][]*sdk.Trace
-	truths  map[stepAnswer]float64
+	truths  map[outcome.StepAnswer]float64
 
 	mu       sync.Mutex
 	compared map[[2]string]lengths
-}
-
-type stepAnswer struct {
-	step  *sdk.Trace
-	model string
 }
 
 // looks counts the verdicts of a verifier and adds up their costs.
@@ -65,7 +60,7 @@ func (t *Traces) index() {
 		}
 	}
 	if len(t.Reports) > 0 {
-		t.readTruths(steps)
+		t.truths = outcome.RunQualities(slices.Concat(steps, t.Reports))
 	}
 }
 
@@ -334,32 +329,6 @@ func toolsOf(s *sdk.Trace) []string {
 
 func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
-// readTruths assigns the verdicts on runs to the answers of their steps.
-func (t *Traces) readTruths(steps []*sdk.Trace) {
-	table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
-	if err != nil || table.StepVerdicts == nil {
-		return // no report is about a run with a step
-	}
-	t.truths = map[stepAnswer]float64{}
-	seen, places := map[[2]int]bool{}, map[string]int{}
-	for q, id := range table.Queries {
-		places[id] = q
-	}
-	for _, s := range steps {
-		q := places[cmp.Or(s.QueryID, s.ID)]
-		for i := range s.Calls {
-			m := table.Index(s.Calls[i].Model)
-			if m < 0 || seen[[2]int{q, m}] {
-				continue // the table holds the first answer to a query
-			}
-			seen[[2]int{q, m}] = true
-			if !math.IsNaN(table.StepVerdicts[q][m]) {
-				t.truths[stepAnswer{s, table.Models[m]}] = table.Quality[q][m]
-			}
-		}
-	}
-}
-
 // callOutcome returns the outcome of a model in a step; it is not Known if the model gave no answer.
 func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	failures := 0
@@ -375,7 +344,9 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 		}
 		o := Outcome{
 			Quality: c.Quality.Mean, IsChance: true, CostUSD: s.CallUSD(&c, m.Price), Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
-			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		}
+		if u := &c.Usage; !u.Estimated { // as in a fit
+			o.InputTokens, o.OutputTokens = u.InputTokens, u.OutputTokens+u.ReasoningTokens
 		}
 		switch q, ok := c.Verdict.Quality(); {
 		case ok && c.Verdict.Errs():
@@ -385,7 +356,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 			o.Quality, o.Judged = q, !o.Rejected
 		}
 		t.indexed.Do(t.index)
-		o.RunQuality, o.Ended = t.truths[stepAnswer{s, c.Model}]
+		o.RunQuality, o.Ended = t.truths[outcome.StepAnswer{Step: s, Model: c.Model}]
 		return o
 	}
 	return Outcome{Failures: failures}

@@ -214,7 +214,7 @@ func (c *Comparison) String() string {
 	if c.Saved == nil && harm == "" {
 		return ""
 	}
-	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way", c.Policy.Runs, c.Baseline.Runs)
+	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy and %d by the baseline", c.Policy.Runs, c.Baseline.Runs)
 	switch {
 	case c.Saved == nil:
 		text += "."
@@ -224,11 +224,11 @@ func (c *Comparison) String() string {
 		text += fmt.Sprintf(": it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
 	}
 	if c.Success != nil {
-		text += fmt.Sprintf(" Right are %.0f %% of %d runs beside %.0f %% of %d: %s.", 100*share(c.Policy.Right, c.Policy.Judged), c.Policy.Judged,
+		text += fmt.Sprintf(" Right: %.0f %% of %d runs, against %.0f %% of %d: %s.", 100*share(c.Policy.Right, c.Policy.Judged), c.Policy.Judged,
 			100*share(c.Baseline.Right, c.Baseline.Judged), c.Baseline.Judged, c.Success.points())
 	}
 	if c.Failures != nil {
-		text += fmt.Sprintf(" Reported as failed are %.1f %% of all %d runs beside %.1f %% of %d: %s.", 100*share(c.Policy.failed(), c.Policy.Runs), c.Policy.Runs,
+		text += fmt.Sprintf(" Reported as failed: %.1f %% of all %d runs, against %.1f %% of %d: %s.", 100*share(c.Policy.failed(), c.Policy.Runs), c.Policy.Runs,
 			100*share(c.Baseline.failed(), c.Baseline.Runs), c.Baseline.Runs, c.Failures.points())
 	}
 	if harm != "" {
@@ -249,7 +249,7 @@ func (c *Comparison) Pending() string {
 	if min(c.Baseline.Runs, c.Policy.Runs) >= minRuns {
 		return ""
 	}
-	return fmt.Sprintf("The holdout compares costs from %d runs of each kind on; it has %d by the policy and %d that went the baseline's way.", minRuns, c.Policy.Runs, c.Baseline.Runs)
+	return fmt.Sprintf("The holdout compares costs from %d runs of each kind on; it has %d by the policy and %d by the baseline.", minRuns, c.Policy.Runs, c.Baseline.Runs)
 }
 
 // Harm describes the significant harm that the policy does, or returns "".
@@ -267,7 +267,7 @@ func (c *Comparison) Harm() string {
 	case c.Dearer():
 		return "costs more than the baseline"
 	case worse != "":
-		return "does harm: " + worse + " than of the baseline's"
+		return "does harm: " + worse + " than the baseline's"
 	}
 	return ""
 }

@@ -88,7 +88,7 @@ func TestAttackProgramOthersMayWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := newHost(t, host.Config{SearchPath: []string{dir}})
-			if _, err := h.QualityEstimator("quality", "test", nil); err == nil || !strings.Contains(err.Error(), "may be written by") {
+			if _, err := h.QualityEstimator("quality", "test", nil); err == nil || !strings.Contains(err.Error(), "is writable by") {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -126,7 +126,7 @@ func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) 
 		if s != nil {
 			i.countOverrun(s)
 		}
-		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
+		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it timed out", Err: err}
 	case s != nil && s.isLost(err):
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}

@@ -80,7 +80,7 @@ func (h *Host) find(plugin string) (string, error) {
 		return path, nil
 	}
 	if plugin == "" || plugin != filepath.Base(plugin) || strings.HasPrefix(plugin, ".") {
-		return "", fmt.Errorf("%w: %q is no name of a plugin", errNotFound, plugin)
+		return "", fmt.Errorf("%w: %q is not a plugin name", errNotFound, plugin)
 	}
 	for _, dir := range h.searchPath {
 		for _, suffix := range suffixes() {
@@ -120,7 +120,7 @@ func CheckProgram(path string) error {
 		return fmt.Errorf("%s is not executable", path)
 	}
 	if who := writableBy(path, info); who != "" {
-		return fmt.Errorf("%s may be written by %s; chmod go-w it first", path, who)
+		return fmt.Errorf("%s is writable by %s; run chmod go-w on it", path, who)
 	}
 	return checkFolders(path)
 }
@@ -146,7 +146,7 @@ func checkFolders(path string) error {
 				return err
 			}
 			if who := writableBy(dir, info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
-				return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
+				return fmt.Errorf("%s is in %s, which is writable by %s; run chmod go-w on it", path, dir, who)
 			}
 			if dir == filepath.Dir(dir) {
 				break

@@ -60,7 +60,7 @@ type configError struct {
 }
 
 func (e *configError) Error() string {
-	return fmt.Sprintf("plugin %s refuses the config of %s:\n  %s", e.Plugin, e.Instance,
+	return fmt.Sprintf("plugin %s rejects the config of %s:\n  %s", e.Plugin, e.Instance,
 		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
 }
 

@@ -175,7 +175,7 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 		_, err = s.Client().ServeModels(ctx, nil, wire.ModelLimits{}) // fails here if every instance would fail
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, s.explainStart(ctx, settings.StartTimeout, err))
+		return nil, fmt.Errorf("reading info of plugin %s: %w", plugin, s.explainStart(ctx, settings.StartTimeout, err))
 	}
 	h.remember(plugin, info)
 	return info, nil
@@ -195,7 +195,7 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	}
 	s, ok := info.Schema(role)
 	if !ok {
-		return nil, fmt.Errorf("plugin %s is no %s", plugin, strings.ReplaceAll(string(role), "-", " "))
+		return nil, fmt.Errorf("plugin %s is not a %s", plugin, strings.ReplaceAll(string(role), "-", " "))
 	}
 	return s, nil
 }

@@ -116,7 +116,7 @@ func TestConfigDiagnostics(t *testing.T) {
 	for _, d := range config.Diagnostics {
 		paths[strings.Join(d.Path, ".")] = d.Detail
 	}
-	want := map[string]string{"mean": "the most is 1", "maen": `did you mean "mean"?`}
+	want := map[string]string{"mean": "the maximum is 1", "maen": `did you mean "mean"?`}
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}

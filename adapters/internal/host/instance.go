@@ -286,7 +286,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	h.remember(i.plugin, s.info)
 	config, ok := s.info.Schema(i.role)
 	if !ok {
-		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is no %s", i.role)}
+		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is not a %s", i.role)}
 	}
 	s.Redact(config.Sensitive(i.config))
 	if s.info.MaxConcurrency > 0 {

@@ -48,7 +48,7 @@ func (c PluginConfig) checkIsolation() error {
 	}
 	for _, name := range c.Require {
 		if names := jail.Names(); !slices.Contains(names, name) {
-			return fmt.Errorf("require has %q: known are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("require has unknown layer %q; known are %s", name, strings.Join(names, ", "))
 		}
 	}
 	if required := c.requires(); c.Isolation == isolationNone && len(required) > 0 {
@@ -71,7 +71,7 @@ func (h *Host) Isolation() (layers []string, missing map[string]string, err erro
 func (h *Host) openJail() (*jail.Jail, error) {
 	j, err := jail.Open(h.ctx, jail.Options{})
 	if err != nil && h.ctx.Err() == nil {
-		h.log.Warn("plugins' children that leave their process group outlive them", "reason", err)
+		h.log.Warn("children of plugins that leave their process group outlive them", "reason", err)
 	}
 	return j, err
 }
@@ -79,7 +79,7 @@ func (h *Host) openJail() (*jail.Jail, error) {
 // confine adds the isolation of the settings to the spec. The plugin can write to own.
 func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
 	if settings.Isolation == isolationNone {
-		h.log.Warn("plugin runs without isolation: it can read this program's environment, keys included, through /proc", "program", spec.Path)
+		h.log.Warn("plugin runs without isolation: it can read this program's environment, including keys, through /proc", "program", spec.Path)
 		return nil
 	}
 	required := settings.requires()

@@ -86,7 +86,7 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 		"level":      {host.PluginConfig{Isolation: "total"}, "must be none, process or sandbox"},
 		"name":       {host.PluginConfig{Require: []string{"walls"}}, "known are cgroup, filesystem"},
 		"none":       {host.PluginConfig{Isolation: "none", Memory: 1 << 30}, "isolation is none, and memory is required"},
-		"no network": {host.PluginConfig{Require: []string{jail.LayerNetwork}}, "required isolation is not to be had here: network"},
+		"no network": {host.PluginConfig{Require: []string{jail.LayerNetwork}}, "required isolation is unavailable here: network"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": c.settings}})

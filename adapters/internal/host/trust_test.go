@@ -70,7 +70,7 @@ func TestDiscovery(t *testing.T) {
 	if err := os.Chmod(program, 0o757); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Verifier("v", "test", nil); err == nil || !strings.Contains(err.Error(), "may be written by anybody") {
+	if _, err := h.Verifier("v", "test", nil); err == nil || !strings.Contains(err.Error(), "is writable by anybody") {
 		t.Errorf("a program that anybody may write to: %v", err)
 	}
 }

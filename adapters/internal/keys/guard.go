@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -82,7 +83,11 @@ func (g *Guard) remember(digest [32]byte, k knownKey) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.known) >= maxKnown {
-		clear(g.known)
+		// However many unknown keys clients try, valid ones keep their grace.
+		maps.DeleteFunc(g.known, func(_ [32]byte, k knownKey) bool { return k.key == nil })
+		if len(g.known) > maxKnown/2 {
+			clear(g.known)
+		}
 	}
 	g.known[digest] = k
 }
@@ -150,7 +155,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 				// The minute may have ended already, or clocks may differ.
 				wait := max(time.Second, full.Until.Sub(g.now()))
 				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
-					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
+					fmt.Sprintf("the key %s is limited to %d %s", key.ID, l.Cap, l.what), wait)
 			}
 		}
 	}
@@ -190,7 +195,7 @@ func chargesOf(key *store.Key, length int64) []limit {
 	}
 	if n := key.Streams; n > 0 {
 		list = append(list, limit{store.Charge{Account: fmt.Sprintf("streams of key %q", key.ID), Amount: 1, Cap: n, Returns: true},
-			"requests under way at once", func(sdk.Usage) int64 { return 0 }})
+			"concurrent requests", func(sdk.Usage) int64 { return 0 }})
 	}
 	return list
 }

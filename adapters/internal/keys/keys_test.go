@@ -339,7 +339,7 @@ func TestARefusalHasAnID(t *testing.T) {
 func TestAKeysNamesAreText(t *testing.T) {
 	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	for _, k := range []*store.Key{{ID: "a\nb", Tenant: "t"}, {ID: "a\x1b[31m", Tenant: "t"}, {ID: "a\xff", Tenant: "t"}, {Tenant: "t\x00"}, {Tenant: "t", Note: "for\r"}} {
-		if secret, err := Create(t.Context(), s, k); err == nil || secret != "" || !strings.Contains(err.Error(), "no text") {
+		if secret, err := Create(t.Context(), s, k); err == nil || secret != "" || !strings.Contains(err.Error(), "invalid UTF-8") {
 			t.Errorf("%q, %q, %q: %v", k.ID, k.Tenant, k.Note, err)
 		}
 	}
@@ -407,5 +407,28 @@ func TestAStoreFileThatIsMovedAway(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 {
 		t.Errorf("%d lines of log:\n%s", n, log.String())
+	}
+}
+
+// However many unknown keys clients try, a valid key keeps its grace while the store is unavailable.
+func TestAFloodOfUnknownKeysLeavesValidOnes(t *testing.T) {
+	s, g, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	secret, err := Create(t.Context(), s, &store.Key{Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.find(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxKnown + 1 {
+		g.remember(digest(fmt.Sprint(i)), knownKey{at: g.now()})
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ahead.Add(int64(2 * fresh))
+	defer ahead.Add(-int64(2 * fresh))
+	if key, err := g.find(t.Context(), secret); err != nil || key.Tenant != "acme" {
+		t.Errorf("%+v, %v", key, err)
 	}
 }

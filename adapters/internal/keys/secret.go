@@ -38,7 +38,7 @@ func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err
 		k.ID = hex.EncodeToString(random(4))
 	} else if there, err := s.ListKeys(ctx, k.ID); err != nil || len(there) > 0 {
 		if err == nil {
-			err = fmt.Errorf("there is a key %s", k.ID)
+			err = fmt.Errorf("key %s already exists", k.ID)
 		}
 		return "", err
 	}
@@ -49,7 +49,7 @@ func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err
 func checkTexts(k *store.Key) error {
 	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
 		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return fmt.Errorf("the key's %s %q has bytes that are no text: logs and databases would not take it", what, name)
+			return fmt.Errorf("the key's %s %q has invalid UTF-8 or control characters", what, name)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // spend answers GET /v1/spend, or returns a refusal.
 func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) *gateway.Refusal {
 	if r.Method != http.MethodGet {
-		return refusal("", http.StatusMethodNotAllowed, "method_not_allowed", "there is only GET /v1/spend", 0)
+		return refusal("", http.StatusMethodNotAllowed, "method_not_allowed", "only GET is allowed on /v1/spend", 0)
 	}
 	by, f, err := Question(r.URL.Query())
 	if err != nil {
@@ -38,7 +38,7 @@ func Question(q url.Values) (by []store.Dimension, f store.Filter, err error) {
 	known := map[string]bool{"day": true, "tenant": true, "key": true, "policy": true, "model": true}
 	for _, name := range strings.FieldsFunc(q.Get("by"), func(r rune) bool { return r == ',' }) {
 		if !known[name] {
-			return nil, f, fmt.Errorf("by=%s: there are day, tenant, key, policy and model", name)
+			return nil, f, fmt.Errorf("by=%s: want day, tenant, key, policy or model", name)
 		}
 		by = append(by, store.Dimension(name))
 	}
@@ -46,7 +46,7 @@ func Question(q url.Values) (by []store.Dimension, f store.Filter, err error) {
 	for name, into := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
 		if text := q.Get(name); text != "" {
 			if *into, err = time.Parse(time.DateOnly, text); err != nil {
-				return nil, f, fmt.Errorf("%s=%s: want a day as 2026-11-21", name, text)
+				return nil, f, fmt.Errorf("%s=%s: want a day such as 2026-11-21", name, text)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func (q *Queue) receive(ctx context.Context, name string, w io.Writer) error {
 	var parts int
 	err := q.pool.QueryRow(ctx, "UPDATE stepfall_queue.parcels SET used_at = now() WHERE name = $1 RETURNING parts", name).Scan(&parts)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("the queue has no %s any more", name)
+		return fmt.Errorf("%s is no longer in the queue", name)
 	}
 	for part := 0; err == nil && part < parts; part++ {
 		var data []byte

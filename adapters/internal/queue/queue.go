@@ -74,7 +74,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 			return err
 		}
 		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-			return fmt.Errorf("making River's tables: %w", err)
+			return fmt.Errorf("creating River's tables: %w", err)
 		}
 		_, err = pool.Exec(ctx, tables, pgx.QueryExecModeSimpleProtocol)
 		return err

@@ -417,7 +417,7 @@ func TestNobodyWorks(t *testing.T) {
 	}})
 	result := make(chan *Done)
 	go func() { result <- double(t, r, 4) }()
-	if text := <-warned; !strings.Contains(text, "no worker is there") {
+	if text := <-warned; !strings.Contains(text, "no worker is running") {
 		t.Errorf("warned: %s", text)
 	}
 	stop := working(t, q, echo)

@@ -76,7 +76,7 @@ type FailedError struct {
 
 // Error names the job.
 func (e *FailedError) Error() string {
-	return fmt.Sprintf("job %s was given up after %d tries: %s", e.Name, e.Tries, e.Last)
+	return fmt.Sprintf("job %s failed after %d tries: %s", e.Name, e.Tries, e.Last)
 }
 
 // RunOptions configures a run. The zero value is usable.
@@ -145,7 +145,7 @@ func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	r.mu.Lock()
 	if r.waiting[t.Name] != nil {
 		r.mu.Unlock()
-		return nil, fmt.Errorf("job %s is submitted already", t.Name)
+		return nil, fmt.Errorf("job %s is already submitted", t.Name)
 	}
 	r.waiting[t.Name] = w
 	r.mu.Unlock()
@@ -230,7 +230,7 @@ func (r *Run) follow(ctx context.Context) {
 			err = r.beat(ctx)
 		}
 		if err != nil && ctx.Err() == nil && !away {
-			r.warn(fmt.Sprintf("the queue cannot be reached, waiting for it: %v", err))
+			r.warn(fmt.Sprintf("the queue cannot be reached, retrying: %v", err))
 		}
 		away = err != nil
 	}
@@ -343,7 +343,7 @@ func (r *Run) beat(ctx context.Context) error {
 	}
 	some, err := r.q.hasWorkers(ctx)
 	if err == nil && !some {
-		r.warn("no worker is there; start one with 'stepfall worker'")
+		r.warn("no worker is running; start one with 'stepfall worker'")
 	}
 	return err
 }

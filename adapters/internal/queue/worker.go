@@ -45,7 +45,7 @@ var (
 	// errLost is the cancel cause of a job that another worker may have taken.
 	errLost = errors.New("the queue could not be reached, and others may have taken the job")
 	// ErrNotWaitedFor is the cancel cause of a job whose run has ended.
-	ErrNotWaitedFor = errors.New("nobody waits for the job any more")
+	ErrNotWaitedFor = errors.New("the submitter no longer waits for the job")
 )
 
 // worker runs River's jobs.
@@ -81,7 +81,7 @@ func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 		}
 	}
 	if len(queues) == 0 {
-		return errors.New("a worker that does nothing")
+		return errors.New("a worker needs at least one kind of job")
 	}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, w)
@@ -137,7 +137,7 @@ func (w *worker) keepAlive(ctx context.Context) {
 		}
 		last = now
 		if err = errors.Join(err, w.q.rescue(ctx)); err != nil {
-			w.o.Logger.Debug("looking after the queue", "error", err)
+			w.o.Logger.Debug("maintaining the queue", "error", err)
 		}
 	}
 }
@@ -244,11 +244,11 @@ func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	if errors.Is(err, ErrNotWaitedFor) {
-		log.Info("ended: nobody waits for it")
+		log.Info("cancelled: the submitter no longer waits for it")
 		return river.JobCancel(ErrNotWaitedFor)
 	}
 	err = errors.New(w.o.Redact(err.Error()))
-	log.Warn("not done, to be tried again", "error", err)
+	log.Warn("job failed, to be retried", "error", err)
 	return err
 }
 

@@ -254,14 +254,14 @@ func (r *Result) String() string {
 	}
 	spent := fmt.Sprintf("spent %.6f USD", r.SpentUSD)
 	if r.Shadows > 0 {
-		spent += fmt.Sprintf(", %.6f of it on %s beside the answers", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
+		spent += fmt.Sprintf(", %.6f of it on %s", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
 	text := spent + r.comparison() + " " + r.qualities()
 	switch q := &r.Runs; {
 	case q.N > 0 && q.Mean == 0:
-		text += fmt.Sprintf(" Runs: all %d that were reported on were reported as failed.", q.N)
+		text += fmt.Sprintf(" Runs: all %d with a reported verdict were reported as failed.", q.N)
 	case q.N > 0:
-		text += fmt.Sprintf(" Runs: %.0f %% of %d that were reported on were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
+		text += fmt.Sprintf(" Runs: %.0f %% of %d with a reported verdict were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
 	}
 	if warning := r.Excess(); warning != "" {
 		text += " " + warning
@@ -289,7 +289,7 @@ func (r *Result) Excess() string {
 	for _, part := range []struct {
 		usd  float64
 		what string
-	}{{r.DiscardedUSD, "on answers that were not returned"}, {r.VerdictsUSD, "on judging answers"}} {
+	}{{r.DiscardedUSD, "on unused answers"}, {r.VerdictsUSD, "on judging answers"}} {
 		if part.usd > over/10 {
 			on = append(on, fmt.Sprintf("%.6f USD %s", part.usd, part.what))
 		}
@@ -305,9 +305,9 @@ func (r *Result) comparison() string {
 	name := say.Short(r.Baseline)
 	switch {
 	case r.Baseline == "":
-		return "; there is no other model to compare that with."
+		return "; there is no other model to compare with."
 	case r.Steps > 0 && r.Unanswered == r.Steps && r.Measured == 0:
-		return fmt.Sprintf("; no step got an answer, so that there is nothing to compare with always asking %s.", name)
+		return fmt.Sprintf("; no step got an answer to compare with always asking %s.", name)
 	}
 	of := fmt.Sprintf("%d steps", r.Steps)
 	if r.Steps == 1 {
@@ -347,7 +347,7 @@ func (r *Result) Basis() string {
 	case r.Estimated > 0:
 		text := fmt.Sprintf("measured on %d of them and estimated on %d", r.Measured, r.Estimated)
 		if r.HasInterval && !r.Drawn {
-			text += " by steps that were chosen, not drawn at random: ± allows for a bias"
+			text += " from steps that were not drawn at random: ± allows for a bias"
 		}
 		return text
 	}
@@ -361,13 +361,13 @@ func (r *Result) explainMissing(of string) string {
 	case r.Steps == 1:
 		return "; it got no answer"
 	}
-	return fmt.Sprintf("; %d of %s got no answer, on which nothing counts as saved", r.Unanswered, of)
+	return fmt.Sprintf("; %d of %s got no answer and count as no saving", r.Unanswered, of)
 }
 
 func (r *Result) qualities() string {
 	text := "Quality: " + r.Quality.String()
 	if b := &r.BaselineQuality; r.Baseline != "" && b.N > 0 {
-		how := "guessed at"
+		how := "estimated at"
 		if b.IsMeasured() {
 			how = "measured at"
 		}
@@ -382,15 +382,15 @@ func (q *Quality) String() string {
 	case q.N == 0:
 		return "no answer to judge"
 	case !q.IsMeasured():
-		return fmt.Sprintf("guessed at %.2f, nothing judged the answers", q.Mean)
+		return fmt.Sprintf("estimated at %.2f, no verifier judged the answers", q.Mean)
 	}
 	text := fmt.Sprintf("%.0f %% of %s right (%.0f to %.0f %%) by %s",
 		100*q.Mean, say.Count(int64(q.N), "judged answer"), 100*q.Low, 100*q.High, strings.Join(q.By, ", "))
 	if q.Passed > 0 {
-		text += fmt.Sprintf(", which passed %.0f %% and errs at the rates of the policy or its profile", 100*q.Passed)
+		text += fmt.Sprintf(", which passed %.0f %%, corrected for the judge's error rates", 100*q.Passed)
 	}
 	if q.Unjudged > 0 {
-		text += fmt.Sprintf("; with the %d that were not judged, as believed, %.0f %% of all", q.Unjudged, 100*q.Overall)
+		text += fmt.Sprintf("; with estimates for the %d not judged, %.0f %% of all", q.Unjudged, 100*q.Overall)
 	}
 	return text
 }

@@ -120,11 +120,11 @@ func TestResult(t *testing.T) {
 		},
 		"large ran nowhere: as many tokens as small": {
 			traces: []*sdk.Trace{step("small", call("small", 2)), step("small", call("small", 2))},
-			spent:  4, baseline: 20, saved: 16, estimated: 2, judge: 2, quality: 0.75, says: "guessed at 0.75, nothing judged the answers; large is guessed at 0.90",
+			spent:  4, baseline: 20, saved: 16, estimated: 2, judge: 2, quality: 0.75, says: "estimated at 0.75, no verifier judged the answers; large is estimated at 0.90",
 		},
 		"large ran nowhere: its answers are as much longer as expected": {
 			traces: []*sdk.Trace{expecting(500, 1500, step("small", call("small", 2))), expecting(500, 500, step("small", call("small", 2)))},
-			spent:  4, baseline: 40, saved: 36, estimated: 2, judge: 2, quality: 0.75, says: "guessed at 0.75, nothing judged the answers; large is guessed at 0.90",
+			spent:  4, baseline: 40, saved: 36, estimated: 2, judge: 2, quality: 0.75, says: "estimated at 0.75, no verifier judged the answers; large is estimated at 0.90",
 		},
 		"its tokens beside small's, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("small", 2), call("large", 5)) }), step("small", call("small", 4))),
@@ -141,7 +141,7 @@ func TestResult(t *testing.T) {
 		},
 		"refused steps save nothing": {
 			traces: append(repeat(9, func() *sdk.Trace { return step("") }), step("small", call("small", 1, sdk.Passed))),
-			spent:  1, baseline: 5, saved: 4, estimated: 1, judge: 1, quality: 1, by: "unit tests", says: "9 of 10 steps got no answer, on which nothing counts as saved",
+			spent:  1, baseline: 5, saved: 4, estimated: 1, judge: 1, quality: 1, by: "unit tests", says: "9 of 10 steps got no answer and count as no saving",
 		},
 		"what a step without an answer spent is spent": {
 			traces: []*sdk.Trace{step("", call("small", 1, sdk.Failed)), step("large", call("large", 10))},
@@ -149,15 +149,15 @@ func TestResult(t *testing.T) {
 		},
 		"an outage": {
 			traces: []*sdk.Trace{step("", sdk.Call{Model: "large", Error: "503"}, sdk.Call{Model: "small", Error: "503"})},
-			says:   "no step got an answer, so that there is nothing to compare",
+			says:   "no step got an answer to compare with",
 		},
 		"shadow runs are spent, and save nothing": {
 			traces: []*sdk.Trace{step("large", call("large", 10)), in(middleware.ShadowAlternative, step("small", call("small", 6, sdk.Passed)))},
-			spent:  16, baseline: 10, saved: -6, shadow: 6, measured: 1, judge: 1, quality: 0.75, says: "6.000000 of it on 1 shadow run beside the answers; always asking large would have cost 10.000000 on the same step: spent more 6.000000 (60 %)",
+			spent:  16, baseline: 10, saved: -6, shadow: 6, measured: 1, judge: 1, quality: 0.75, says: "6.000000 of it on 1 shadow run; always asking large would have cost 10.000000 on the same step: spent more 6.000000 (60 %)",
 		},
 		"one model alone": {
 			traces: []*sdk.Trace{only(step("small", call("small", 0.001)))},
-			spent:  0.001, judge: 1, quality: 0.75, says: "there is no other model to compare that with. Quality: guessed at 0.75",
+			spent:  0.001, judge: 1, quality: 0.75, says: "there is no other model to compare with. Quality: estimated at 0.75",
 		},
 		"what large could not be asked is not compared": {
 			traces: []*sdk.Trace{only(step("small", call("small", 2))), step("large", call("large", 10)), in(sdk.ModeEmbeddings, &sdk.Trace{CostUSD: 3})},
@@ -170,11 +170,11 @@ func TestResult(t *testing.T) {
 		},
 		"free checks measure nothing": {
 			traces: repeat(18, func() *sdk.Trace { return step("small", check) }),
-			spent:  18, baseline: 90, saved: 72, estimated: 18, judge: 18, quality: 0.75, says: "guessed at 0.75",
+			spent:  18, baseline: 90, saved: 72, estimated: 18, judge: 18, quality: 0.75, says: "estimated at 0.75",
 		},
 		"nor does a verifier that only finds faults": {
 			traces: []*sdk.Trace{step("small", call("small", 1, sdk.Inconclusive)), step("small", call("small", 1, sdk.Failed))},
-			spent:  2, baseline: 10, saved: 8, estimated: 2, judge: 1, quality: 0.75, says: "guessed at 0.75",
+			spent:  2, baseline: 10, saved: 8, estimated: 2, judge: 1, quality: 0.75, says: "estimated at 0.75",
 		},
 	} {
 		r := resultOf(c.traces...)
@@ -255,7 +255,7 @@ func TestRuns(t *testing.T) {
 		t.Errorf("%+v", r.Runs)
 	}
 	a.Record(t.Context(), step("small", call("small", 1)))
-	if r = a.Result(); !strings.Contains(r.String(), "Runs: 67 % of 3 that were reported on were right (") {
+	if r = a.Result(); !strings.Contains(r.String(), "Runs: 67 % of 3 with a reported verdict were right (") {
 		t.Error(r.String())
 	}
 }
@@ -293,7 +293,7 @@ func ExampleAccount() {
 	a.Record(context.Background(), step("large", call("small", 1, sdk.Failed), call("large", 10, sdk.Passed)))
 	r := a.Result()
 	fmt.Println(r.String())
-	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
+	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is estimated at 0.90.
 }
 
 // A cost of more than 5 % above the baseline is reported with its causes; less, or a few steps, is not.
@@ -317,7 +317,7 @@ func TestExcess(t *testing.T) {
 		of   func() *sdk.Trace
 		want string
 	}{
-		{"drafts", 30, draft, "Warning: this costs 20 % more than always asking large: 60.000000 USD on answers that were not returned."},
+		{"drafts", 30, draft, "Warning: this costs 20 % more than always asking large: 60.000000 USD on unused answers."},
 		{"few steps", 10, draft, ""},
 		{"a little", 30, func() *sdk.Trace { return step("large", call("small", 0.3), call("large", 10)) }, ""},
 		{"saves", 30, func() *sdk.Trace { return step("small", call("small", 1)) }, ""},
@@ -348,7 +348,7 @@ func TestHoldoutIsFirst(t *testing.T) {
 	var traces []*sdk.Trace
 	for i := range 120 {
 		if i == 98 {
-			if r := resultOf(traces...); !strings.HasPrefix(r.String(), "spent ") || !strings.HasSuffix(r.String(), "from 50 runs of each kind on; it has 49 by the policy and 49 that went the baseline's way.") {
+			if r := resultOf(traces...); !strings.HasPrefix(r.String(), "spent ") || !strings.HasSuffix(r.String(), "from 50 runs of each kind on; it has 49 by the policy and 49 by the baseline.") {
 				t.Errorf("before 50 runs of each kind it says %s", r.String())
 			}
 		}
@@ -356,11 +356,11 @@ func TestHoldoutIsFirst(t *testing.T) {
 		traces = append(traces, of(run, i%2 == 0), &sdk.Trace{Mode: sdk.ModeVerdict, Run: run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
 	}
 	complaint := &sdk.Trace{Mode: sdk.ModeVerdict, Run: "0", Verdict: &sdk.Verdict{Outcome: sdk.Failed}}
-	if r := resultOf(traces[0], complaint); !strings.Contains(r.String(), "Runs: all 1 that were reported on were reported as failed.") {
+	if r := resultOf(traces[0], complaint); !strings.Contains(r.String(), "Runs: all 1 with a reported verdict were reported as failed.") {
 		t.Errorf("after a complaint it says %s", r.String())
 	}
 	r := resultOf(traces...)
-	want := "Measured by a holdout, 60 runs by the policy beside 60 that went the baseline's way: it saves 90 % (90 to 90 %). Right are 100 % of 60 runs beside 100 % of 60: +0.0 points ("
+	want := "Measured by a holdout, 60 runs by the policy and 60 by the baseline: it saves 90 % (90 to 90 %). Right: 100 % of 60 runs, against 100 % of 60: +0.0 points ("
 	if !strings.HasPrefix(r.String(), want) || r.Steps != 120 {
 		t.Errorf("%d steps: %s", r.Steps, r.String())
 	}

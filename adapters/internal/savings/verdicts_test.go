@@ -36,7 +36,7 @@ func TestAnswersThatWereNotJudgedCountAsBelieved(t *testing.T) {
 		account.Record(t.Context(), &sdk.Trace{Chosen: "small", Calls: []sdk.Call{call}})
 	}
 	q := account.Result().Quality
-	if q.Mean != 1 || q.N != 1 || q.Unjudged != 2 || math.Abs(q.Overall-0.6) > 1e-12 || !strings.HasSuffix(q.String(), "with the 2 that were not judged, as believed, 60 % of all") {
+	if q.Mean != 1 || q.N != 1 || q.Unjudged != 2 || math.Abs(q.Overall-0.6) > 1e-12 || !strings.HasSuffix(q.String(), "with estimates for the 2 not judged, 60 % of all") {
 		t.Errorf("%+v: %s", q, q.String())
 	}
 }

@@ -60,7 +60,9 @@ func (c *conditions) sql() string {
 
 // Trace implements [store.Traces].
 func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
-	id = text(id)
+	if id = text(id); id == "" {
+		return nil, fmt.Errorf("a trace without an id: %w", store.ErrNotFound)
+	}
 	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+maxSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
@@ -85,7 +87,7 @@ func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
 	}
-	if found == nil || id == "" {
+	if found == nil {
 		return nil, fmt.Errorf("trace %s: %w", id, store.ErrNotFound)
 	}
 	return found, nil
@@ -274,7 +276,7 @@ func columnsOf(by []store.Dimension) ([]string, error) {
 			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
 		}[dim]
 		if !ok {
-			return nil, fmt.Errorf("there are no sums by %q", dim)
+			return nil, fmt.Errorf("no sums by %q", dim)
 		}
 		columns = append(columns, name)
 	}

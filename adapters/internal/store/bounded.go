@@ -100,7 +100,7 @@ func (b *deadlineStore) openCircuit(why error) {
 	b.openErr = why
 	if time.Since(b.lastLogged) >= repeatAfter {
 		b.lastLogged = time.Now()
-		b.logger.Error("the store is not asked until it answers again", "error", why)
+		b.logger.Error("the store is unavailable; calls fail until it answers", "error", why)
 	}
 	go b.probe()
 }
@@ -115,7 +115,7 @@ func (b *deadlineStore) probe() {
 			b.mu.Lock()
 			b.openErr = nil
 			b.mu.Unlock()
-			b.logger.Debug("the store answers again")
+			b.logger.Debug("the store is available again")
 			return
 		}
 		select {

@@ -96,7 +96,10 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	b.mu.Lock()
 	if full := len(b.traces) >= b.o.Size || len(b.traces) > 0 && b.bytes+one.bytes > mostBytes; b.closed || full {
 		err := errFull
-		if full && !b.closed && b.spool != nil && one.JSON != nil {
+		switch {
+		case b.closed:
+			err = errClosed
+		case b.spool != nil && one.JSON != nil:
 			err = b.spool.writeOverflow(one.Entry)
 		}
 		if err != nil {
@@ -151,8 +154,11 @@ func (b *Buffer) report(err error) {
 	}
 }
 
-// errFull is the reason for dropped traces.
-var errFull = errors.New("as many wait for the store as may")
+// Reasons for dropped traces.
+var (
+	errFull   = errors.New("the buffer is full")
+	errClosed = errors.New("the buffer is closed")
+)
 
 // wake signals a channel of capacity 1 without blocking.
 func wake(c chan struct{}) {
@@ -409,7 +415,7 @@ func (b *Buffer) Close() error {
 		faults = append(faults, fmt.Errorf("%d traces wait in %s until a process opens the store again", kept, b.o.Spool))
 	}
 	if lost > 0 {
-		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was away, or could not hold them", lost))
+		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was unavailable or rejected them", lost))
 	}
 	return errors.Join(faults...)
 }

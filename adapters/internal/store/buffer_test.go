@@ -181,7 +181,7 @@ func TestWhatIsBeyondTheSpoolIsCounted(t *testing.T) {
 		if dropped < 20 || dropped > 30 || size > 20<<20 {
 			t.Errorf("%d dropped, %d bytes in the spool", dropped, size)
 		}
-		if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "traces are dropped: as many wait") }) {
+		if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "traces are dropped: the buffer is full") }) {
 			t.Errorf("told %q", told)
 		}
 		if err := b.Close(); err == nil || !strings.Contains(err.Error(), fmt.Sprint(dropped, " traces were dropped")) {
@@ -459,5 +459,18 @@ func TestASpoolFullOfJunk(t *testing.T) {
 	defer s.mu.Unlock()
 	if _, ok := s.have["outside"]; ok {
 		t.Error("a link was followed")
+	}
+}
+
+// A trace that is recorded after Close is lost for that reason, not for lack of room.
+func TestATraceAfterClose(t *testing.T) {
+	for _, spool := range []string{"", t.TempDir()} {
+		var faults []error
+		b := store.NewBuffer(&traces{have: map[string]string{}}, store.BufferOptions{Spool: spool, Fault: func(err error, _ int64) { faults = append(faults, err) }})
+		b.Close()
+		b.Record(t.Context(), &sdk.Trace{ID: "late"})
+		if len(faults) != 1 || faults[0].Error() != "traces are dropped: the buffer is closed" {
+			t.Errorf("spool %q: %v", spool, faults)
+		}
 	}
 }

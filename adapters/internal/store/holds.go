@@ -49,34 +49,15 @@ func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 // and is never settled, in the leases as far as they held it; if it cannot be reserved, it counts as spent.
 func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
 	h.releaseSlots(ctx)
-	var leased []int64 // part of unknown that the leases hold, by charge
+	all := make([]int64, len(h.charges)) // without an amount, nothing of a charge was spent
+	copy(all, spent)
+	leased := make([]int64, len(h.charges)) // part of unknown that the leases hold, by charge
 	if unknown > 0 {
-		leased = make([]int64, len(h.charges))
-		var rest []Charge
-		for i := range h.charges {
-			for _, s := range h.shares[i] {
-				leased[i] += s.amount
-			}
-			leased[i] = min(unknown, max(0, leased[i]-max(0, spent[i]-h.direct[i])))
-			if left := unknown - leased[i]; left > 0 {
-				c := h.charges[i]
-				c.Amount, c.Cap = left, 0
-				rest = append(rest, c)
-			}
-		}
-		if _, err := h.t.reserve(context.WithoutCancel(ctx), rest, h.t.o.TTL); err != nil {
-			for i := range spent {
-				spent[i] += unknown - leased[i]
-			}
-			unknown = 0
-		}
+		unknown = h.reserveUnknown(ctx, unknown, all, leased)
 	}
 	direct := map[string]int64{}
 	for i := range h.charges {
-		c, left := &h.charges[i], int64(0)
-		if i < len(spent) {
-			left = spent[i]
-		}
+		c, left := &h.charges[i], all[i]
 		over := left - c.Amount
 		if a := h.t.find(c.Account); a != nil && over+unknown > 0 {
 			covered := a.cover(over)
@@ -86,10 +67,9 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 				defer a.endLeases() // also those that the store granted before it knew of the overrun
 			}
 		}
-		shares := h.shares[i]
 		if h.id != 0 {
 			own := min(left, h.direct[i])
-			if len(shares) == 0 {
+			if len(h.shares[i]) == 0 {
 				own = left
 			}
 			if own > 0 {
@@ -97,23 +77,48 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			}
 			left -= own
 		}
-		uncertain := int64(0)
-		if leased != nil {
-			uncertain = leased[i]
-		}
-		for k, s := range shares {
-			own := min(left, s.amount)
-			left -= own
-			if k == len(shares)-1 && left > 0 && h.t.spend(ctx, c, left) != nil {
-				own += left // booked in the store when the lease is returned
-			}
-			part := min(uncertain, max(0, s.amount-own))
-			uncertain -= part
-			s.settle(own, part)
-		}
+		h.settleShares(ctx, i, left, leased[i])
 	}
 	if h.id == 0 {
 		return nil
 	}
 	return h.t.settle(ctx, h.id, direct)
+}
+
+// reserveUnknown sets leased to the part of unknown that the leases hold, by charge, and reserves the rest in the
+// store. If it cannot, it adds unknown to spent and returns 0; otherwise it returns unknown.
+func (h *Hold) reserveUnknown(ctx context.Context, unknown int64, spent, leased []int64) int64 {
+	var rest []Charge
+	for i := range h.charges {
+		for _, s := range h.shares[i] {
+			leased[i] += s.amount
+		}
+		leased[i] = min(unknown, max(0, leased[i]-max(0, spent[i]-h.direct[i])))
+		if left := unknown - leased[i]; left > 0 {
+			c := h.charges[i]
+			c.Amount, c.Cap = left, 0
+			rest = append(rest, c)
+		}
+	}
+	if _, err := h.t.reserve(context.WithoutCancel(ctx), rest, h.t.o.TTL); err == nil {
+		return unknown
+	}
+	for i := range spent {
+		spent[i] += unknown - leased[i]
+	}
+	return 0
+}
+
+// settleShares divides what was spent of a charge, and may have been, among its shares.
+func (h *Hold) settleShares(ctx context.Context, i int, spent, uncertain int64) {
+	for k, s := range h.shares[i] {
+		own := min(spent, s.amount)
+		spent -= own
+		if k == len(h.shares[i])-1 && spent > 0 && h.t.spend(ctx, &h.charges[i], spent) != nil {
+			own += spent // booked in the store when the lease is returned
+		}
+		part := min(uncertain, max(0, s.amount-own))
+		uncertain -= part
+		s.settle(own, part)
+	}
 }

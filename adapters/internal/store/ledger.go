@@ -97,7 +97,7 @@ type shortage struct {
 
 func (e *shortage) Error() string {
 	const perUSD = 1e9 // an account's unit is a nano-dollar
-	return fmt.Sprintf("%s has %.6g USD that are neither spent nor reserved, and up to %.6g USD are needed: %v",
+	return fmt.Sprintf("%s has %.6g USD neither spent nor reserved, and up to %.6g USD are needed: %v",
 		e.full.Account, float64(max(0, e.full.Left))/perUSD, float64(e.full.Asked)/perUSD, sdk.ErrBudgetExhausted)
 }
 

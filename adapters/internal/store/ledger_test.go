@@ -11,7 +11,7 @@ import (
 func TestMoneyIsSaidInDollars(t *testing.T) {
 	full := &RefusedError{Account: KeyAccount("k1"), Left: 4_906_000, Asked: 10_034_000}
 	err := error(&shortage{full: full})
-	if want := `key "k1" has 0.004906 USD that are neither spent nor reserved, and up to 0.010034 USD are needed: budget exhausted`; err.Error() != want {
+	if want := `key "k1" has 0.004906 USD neither spent nor reserved, and up to 0.010034 USD are needed: budget exhausted`; err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if got, ok := errors.AsType[*RefusedError](err); !ok || got != full || !errors.Is(err, sdk.ErrBudgetExhausted) {

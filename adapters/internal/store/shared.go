@@ -150,7 +150,7 @@ func (p *peers) sendAll() {
 			return
 		case what := <-p.out:
 			if err := what(context.Background()); err != nil {
-				p.logger.Debug("telling other processes", "error", err)
+				p.logger.Debug("notifying other processes", "error", err)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (p *peers) listen() {
 	for {
 		ctx := context.Background() // the store has its own deadline
 		if err := errors.Join(p.readCircuits(ctx), p.sharePaces(ctx)); err != nil {
-			p.logger.Debug("hearing of other processes", "error", err)
+			p.logger.Debug("reading what other processes share", "error", err)
 		}
 		select {
 		case <-p.closed:

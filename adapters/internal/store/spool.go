@@ -59,7 +59,7 @@ func (s *spool) keep(e Entry) (*spoolFile, error) {
 		return nil, nil //nolint:nilnil // it was told
 	}
 	s.failing = true
-	return nil, fmt.Errorf("a trace is in memory alone: %w", err)
+	return nil, fmt.Errorf("a trace is only in memory: %w", err)
 }
 
 func (s *spool) append(e Entry) (*spoolFile, error) {
@@ -172,7 +172,7 @@ func (s *spool) create() (*os.File, error) {
 		}
 		file.Close()
 	}
-	return nil, fmt.Errorf("%s: no file can be locked", s.dir)
+	return nil, fmt.Errorf("%s: cannot lock a file", s.dir)
 }
 
 func isAtPath(file *os.File) bool {
@@ -247,7 +247,7 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 			return lost, errors.Join(append(faults, fmt.Errorf("traces left in %s: %w", file.Name(), err), file.Close())...)
 		}
 		if lost += bad; bad > 0 {
-			faults = append(faults, fmt.Errorf("%d lines of %s were no traces and are lost", bad, file.Name()))
+			faults = append(faults, fmt.Errorf("%d lines of %s were not traces and are lost", bad, file.Name()))
 		}
 		if err := remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 			faults = append(faults, err)

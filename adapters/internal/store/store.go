@@ -103,7 +103,7 @@ func (e *RefusedError) Unwrap() error { return sdk.ErrBudgetExhausted }
 
 var (
 	// ErrVersion is wrapped when the tables of a store have a version that this program cannot use.
-	ErrVersion = errors.New("the store's tables are of another version")
+	ErrVersion = errors.New("the store's tables have another version")
 	// ErrNotFound is wrapped when the store has no such trace or key.
 	ErrNotFound = errors.New("not in the store")
 	// ErrReplaced is wrapped when the accounts are not those that the process started with: the database is empty or
@@ -121,7 +121,7 @@ const MostUSD = 1e9
 // nano converts US dollars to billionths, rounded up: rounding never exceeds a cap.
 func nano(usd float64) (int64, error) {
 	if math.IsNaN(usd) || usd < 0 || usd > MostUSD {
-		return 0, fmt.Errorf("%v US dollars is no amount to charge", usd)
+		return 0, fmt.Errorf("%v US dollars is not an amount to charge", usd)
 	}
 	// Below a millionth of the unit is rounding error of a float sum.
 	return int64(math.Ceil(usd*NanoUSD - 1e-6)), nil

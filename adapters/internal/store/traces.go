@@ -59,7 +59,7 @@ type LeftOutError struct {
 // Error returns the first few reasons.
 func (e *LeftOutError) Error() string {
 	const few = 3
-	text := fmt.Sprintf("%d of the traces cannot be written and were left out: ", len(e.Reasons))
+	text := fmt.Sprintf("%d traces cannot be written and were dropped: ", len(e.Reasons))
 	for i, reason := range e.Reasons {
 		if i == few {
 			return text + "; ..."

@@ -88,6 +88,9 @@ func traces(t *testing.T, e engine) {
 	if _, err := s.Trace(t.Context(), "fff"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown trace gives %v", err)
 	}
+	if _, err := s.Trace(t.Context(), ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("no id: %v", err)
+	}
 	if _, err := s.Trace(t.Context(), "000"); err == nil || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the beginning of several gives %v", err)
 	}

@@ -134,7 +134,7 @@ func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
 	for _, f := range archive.Files {
 		edits := patch.Parse(&sdk.Answer{Text: string(f.Data)}, "")
 		if len(edits) == 0 {
-			return t, fmt.Errorf("%s holds no edit", f.Name)
+			return t, fmt.Errorf("%s has no edit", f.Name)
 		}
 		if f.Name != "break.txt" {
 			t.wrong[strings.TrimSuffix(f.Name, ".txt")] = edits

@@ -23,7 +23,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true, Worker: done.Worker})
 		return &done.Answer, nil
 	}
-	w.sayf("%s works", c.Model.Name)
+	w.sayf("%s starts an attempt", c.Model.Name)
 	tree, err := w.repo.Checkout(ctx, w.judged.Commit)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
 		worst := w.worstCost(m, promptBytes)
 		if math.IsInf(worst, 1) {
-			return nil, fmt.Errorf("a model has no longest answer, which a cap needs: set max_output_tokens in the policy: %w", sdk.ErrBudgetExhausted)
+			return nil, fmt.Errorf("a cap needs every model's longest answer: set max_output_tokens in the policy: %w", sdk.ErrBudgetExhausted)
 		}
 		settle, err := w.spend.reserve(ctx, worst)
 		if err != nil {

@@ -127,7 +127,7 @@ func (b *Batch) find(repo string) (string, error) {
 		}
 	}
 	if isRemote(repo) {
-		return "", fmt.Errorf("%s is fetched by workers only: give a queue (--queue), or clone it and name the folder", repo)
+		return "", fmt.Errorf("%s is a URL, which requires --queue: otherwise clone it and name the folder", repo)
 	}
 	return "", fmt.Errorf("no repository %s: looked for %s", repo, strings.Join(candidates, ", "))
 }

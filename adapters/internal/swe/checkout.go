@@ -295,7 +295,7 @@ func (c *Checkout) submoduleNotes(ctx context.Context) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return []string{"submodules are not checked out, so that attempts and tests lack them: " + strings.Join(names, ", ")}, nil
+	return []string{"submodules are not checked out, so attempts and tests lack them: " + strings.Join(names, ", ")}, nil
 }
 
 // Apply applies a patch to the tree.

@@ -36,7 +36,7 @@ func (w *work) handOver(r *Result) {
 	}
 	if judged := withoutFiles(r.Patch, r.Verdict.LeftOut); judged != "" && judged != r.Patch {
 		r.Patch = judged
-		r.Notes = append(r.Notes, "the patch is what was judged, without the edits of "+strings.Join(r.Verdict.LeftOut, ", "))
+		r.Notes = append(r.Notes, "the patch has only what was judged, no edits of "+strings.Join(r.Verdict.LeftOut, ", "))
 	}
 }
 

@@ -65,7 +65,7 @@ type record struct {
 }
 
 // ErrLocked means that another process uses the journal.
-var ErrLocked = errors.New("another run uses this journal")
+var ErrLocked = errors.New("another run is using this journal")
 
 // OpenJournal opens or creates a journal. A last line that was cut off by a kill is dropped; any other damage is an
 // error.

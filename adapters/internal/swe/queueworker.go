@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/router"
@@ -32,8 +33,15 @@ type QueueWorker struct {
 	Trees string
 
 	mu    sync.Mutex
-	repos map[string]*Repository
+	repos map[string]*workerRepository // by their names in Cache
 	costs map[string]*trajectoryCosts
+}
+
+// workerRepository is a repository that one task at a time fetches and opens.
+type workerRepository struct {
+	mu    sync.Mutex
+	trees string
+	*Repository
 }
 
 // Kind returns the queue kind that runs parallel tasks at once.
@@ -125,12 +133,13 @@ func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 }
 
 func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	key := a.Source.Bundle
 	if a.Source.URL != "" {
 		key = "url-" + hashOf(a.Source.URL)
 	}
+	own := h.repositoryNamed(key)
+	own.mu.Lock()
+	defer own.mu.Unlock()
 	dir, err := h.Cache.Fetch(key, func(dir string) error { return h.initRepository(ctx, dir, a.Source.Bundle) })
 	if err == nil && a.Source.URL != "" {
 		err = fetchCommit(ctx, dir, a.Source.URL, a.Task.BaseCommit)
@@ -138,18 +147,20 @@ func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository,
 	if err != nil {
 		return nil, fmt.Errorf("fetching repository %s: %w", a.Task.Repo, err)
 	}
-	if repo := h.repos[dir]; repo != nil {
-		return repo, nil
+	if own.Repository == nil {
+		own.Repository, err = OpenRepository(ctx, dir, own.trees)
 	}
-	if h.repos == nil {
-		h.repos = map[string]*Repository{}
+	return own.Repository, err
+}
+
+func (h *QueueWorker) repositoryNamed(key string) *workerRepository {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	own := lookup.Entry(&h.repos, key)
+	if own.trees == "" {
+		own.trees = filepath.Join(h.Trees, "r"+strconv.Itoa(len(h.repos)-1))
 	}
-	repo, err := OpenRepository(ctx, dir, filepath.Join(h.Trees, "r"+strconv.Itoa(len(h.repos))))
-	if err != nil {
-		return nil, err
-	}
-	h.repos[dir] = repo
-	return repo, nil
+	return own
 }
 
 // initRepository makes a repository with the commits of the bundle, or an empty one.
@@ -185,9 +196,12 @@ func fetchCommit(ctx context.Context, dir, url, commit string) error {
 func (h *QueueWorker) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := closeAll(h.repos)
+	repos := map[string]*Repository{}
+	for key, own := range h.repos {
+		repos[key] = own.Repository
+	}
 	h.repos = nil
-	return err
+	return closeAll(repos)
 }
 
 func (r *Repository) bundle(ctx context.Context, commits []string, w io.Writer) error {

@@ -230,7 +230,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	if left := w.judged.LeftOut; len(left) > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d files that look like secrets are left out of the work trees, %s for one", len(left), left[0]))
+		r.Notes = append(r.Notes, fmt.Sprintf("%d files that look like secrets are excluded from the work trees, such as %s", len(left), left[0]))
 	}
 	engine, err := step.New(w.config())
 	if err != nil {
@@ -293,7 +293,7 @@ func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 		r.CostUSD += own.CostUSD
 		r.Calls += own.Trajectory.Turns
 		if left := own.Trajectory.LeftOut; len(left) > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s left what no patch can hold (links, files that are no text, installed packages), which is left out: %s", own.Model, shorten(strings.Join(left, ", "), 300)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s made files that a patch cannot hold (links, binary files, installed packages), excluded: %s", own.Model, shorten(strings.Join(left, ", "), 300)))
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (t *tools) readFile(root *os.Root, path, name string) (string, fs.FileInfo,
 	file, info, err := regular.Open(root.OpenFile, name)
 	switch {
 	case errors.Is(err, fs.ErrInvalid):
-		return "", nil, fmt.Errorf("%w: %s is no regular file", errTool, path)
+		return "", nil, fmt.Errorf("%w: %s is not a regular file", errTool, path)
 	case err != nil:
 		return "", nil, fmt.Errorf("%w: there is no file %s", errTool, path)
 	}

@@ -41,18 +41,18 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 		case verdict.Score < 1:
 			failing++
 			if len(w.t.FailToPass) == 0 && verdict.Evidence != "" {
-				notes = append(notes, firstLine(verdict.Evidence)+"; a patch must mend one of the others or more, and what it leaves failing in the same way is left out: name all that it must mend by --fail-to-pass")
+				notes = append(notes, firstLine(verdict.Evidence)+"; a patch must fix at least one of the others, and those that fail as before do not count: name all that it must fix with --fail-to-pass")
 			}
 		}
 	}
 	switch {
 	case asked == 0 && !slices.ContainsFunc(verifiers, w.applies):
-		notes = append(notes, "no verifier judges this task: whatever the first model writes is taken")
+		notes = append(notes, "no verifier judges this task: the first model's patch is accepted unchecked")
 	case asked == 0:
 	case len(faults) == asked:
 		return nil, fmt.Errorf("no verifier can judge the repository, so no model was called: %w", errors.Join(faults...))
 	case failing == 0:
-		notes = append(notes, "every test passes before anything is changed: the tests cannot tell a right patch from a wrong one")
+		notes = append(notes, "every test passes without a patch: the tests cannot tell a right patch from a wrong one")
 	}
 	return notes, nil
 }

@@ -47,9 +47,9 @@ func TestNoModelIsCalledWhereNoVerifierCanJudge(t *testing.T) {
 func TestNotesTellWhenTestsCannotDecide(t *testing.T) {
 	passed := &sdk.Verdict{Outcome: sdk.Passed, Score: 1}
 	for note, verifiers := range map[string][]step.Verifier{
-		"every test passes before": {verdicts(&sdk.Verdict{Outcome: sdk.Failed, Score: 1}, passed)},
-		"no verifier judges":       {{Name: "others", Applies: func(*sdk.Query) bool { return false }}},
-		"":                         {verdicts(&sdk.Verdict{Outcome: sdk.Failed, Score: 0.5}, passed)},
+		"every test passes without": {verdicts(&sdk.Verdict{Outcome: sdk.Failed, Score: 1}, passed)},
+		"no verifier judges":        {{Name: "others", Applies: func(*sdk.Query) bool { return false }}},
+		"":                          {verdicts(&sdk.Verdict{Outcome: sdk.Failed, Score: 0.5}, passed)},
 	} {
 		b := newBench(t)
 		b.judgedBy(verifiers...)

@@ -164,7 +164,7 @@ func (t *Telemetry) Watch(g Gauges) error {
 	reserved := gauge("stepfall.account.reserved", "{USD}", "What is set aside or leased in an account")
 	written := gauge("stepfall.traces.written", "{trace}", "Traces that this process has written to the store")
 	waiting := gauge("stepfall.traces.waiting", "{trace}", "Traces that wait for the store")
-	dropped := gauge("stepfall.traces.dropped", "{trace}", "Traces that were dropped: the store was away, or could not hold them")
+	dropped := gauge("stepfall.traces.dropped", "{trace}", "Traces that were dropped: the store was unavailable or rejected them")
 	circuits := gauge("stepfall.circuits.open", "{circuit}", "Deployments that are left alone now")
 	restarts := gauge("stepfall.plugin.restarts", "{restart}", "How often plugins were started again")
 	jobs := gauge("stepfall.queue.jobs", "{job}", "Jobs, by state")

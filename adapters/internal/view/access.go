@@ -30,11 +30,11 @@ type guard struct {
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains([]string{"127.0.0.1:" + g.port, "localhost:" + g.port, "[::1]:" + g.port}, r.Host) {
-		refuse(w, http.StatusForbidden, "This page answers to 127.0.0.1 only.")
+		refuse(w, http.StatusForbidden, "This page is served at 127.0.0.1 only.")
 		return
 	}
 	if !sameOrigin(r) {
-		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
+		refuse(w, http.StatusForbidden, "This page refuses requests from other sites.")
 		return
 	}
 	name := "stepfall-view-" + g.port
@@ -87,7 +87,7 @@ const keyedCookie = "stepfall-view"
 
 func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !sameOrigin(r) {
-		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
+		refuse(w, http.StatusForbidden, "This page refuses requests from other sites.")
 		return
 	}
 	key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -98,7 +98,7 @@ func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 		if !k.valid(r, r.PostFormValue("key")) {
-			login(w, http.StatusForbidden, "That is no operator's key.")
+			login(w, http.StatusForbidden, "Wrong operator's key.")
 			return
 		}
 		session := rand.Text()
@@ -156,7 +156,7 @@ func sameOrigin(r *http.Request) bool {
 func readOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			refuse(w, http.StatusMethodNotAllowed, "These pages are only read.")
+			refuse(w, http.StatusMethodNotAllowed, "These pages are read-only.")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -85,7 +85,7 @@ func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
 		return err
 	}
 	if w == nil || w.Best.Name == w.Dearest.Name {
-		p.Sentence, p.Empty = "Choose two runs that had the same queries.", true
+		p.Sentence, p.Empty = "Choose two runs of the same queries.", true
 		if len(runs) < 2 {
 			p.Sentence = "There is nothing to compare yet."
 		}

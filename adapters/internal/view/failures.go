@@ -143,7 +143,7 @@ func latencyChart(traces []*sdk.Trace) *chart {
 	if parts < 2 || traces[len(traces)-1].Start.Sub(traces[0].Start) < time.Second {
 		return nil
 	}
-	c := &chart{ID: "latency", Title: "Time of steps", X: "time", Y: "seconds", Time: true, Note: "Each point is an equal number of steps: half of them, and 95 of 100, took at most so long."}
+	c := &chart{ID: "latency", Title: "Time of steps", X: "time", Y: "seconds", Time: true, Note: "Each point is the median, and the 95th percentile, of an equal number of steps."}
 	half, most95 := series{Name: "half of the steps", Kind: "line"}, series{Name: "95 of 100", Kind: "line"}
 	longest := time.Duration(0)
 	for k := range parts {

@@ -70,7 +70,7 @@ func readQuery(q url.Values) (pageQuery, error) {
 		}
 		day, err := time.Parse(time.DateOnly, d.text)
 		if err != nil {
-			return a, fmt.Errorf("%w: %q is no day such as 2026-11-21", errBadQuery, d.text)
+			return a, fmt.Errorf("%w: %q is not a day such as 2026-11-21", errBadQuery, d.text)
 		}
 		*d.to = day.Add(d.add)
 	}
@@ -252,7 +252,7 @@ func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []strin
 func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",
-		Note: "The newest " + formatWhole(len(traces)) + " steps, added up from the oldest of them. Where " + plainText(baseline) + " was not asked, its cost is that of its prices for the tokens of the answer, set right by the tokens of both elsewhere.",
+		Note: "The newest " + formatWhole(len(traces)) + " steps, added up from the oldest of them. Where " + plainText(baseline) + " was not asked, its cost is estimated: its prices for the answer's tokens, corrected by the tokens of both elsewhere.",
 	}
 	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plainText(baseline), Kind: "line"}
 	a, b, n := 0.0, 0.0, 0

@@ -199,11 +199,11 @@ func earlierCalls(t *sdk.Trace) string {
 func callResult(c *sdk.Call) string {
 	switch {
 	case c.Error != "" && !c.Failed():
-		return "was cancelled: no answer was needed any more"
+		return "was cancelled: its answer was no longer needed"
 	case c.Failed():
 		return "gave no answer"
 	case c.Verdict == nil:
-		return fmt.Sprintf("answered (taken to be right with %s)", percent(c.Quality.Mean))
+		return fmt.Sprintf("answered (estimated quality %s)", percent(c.Quality.Mean))
 	case c.Verdict.Outcome == sdk.Inconclusive:
 		return "could not be judged"
 	}
@@ -233,7 +233,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
 	d := &decisionView{N: n + 1, Decision: &t.Decisions[n], Order: order}
 	switch {
 	case d.Decision.Look != "":
-		d.What = "have the answer of " + plainText(d.Decision.Look) + " looked at"
+		d.What = "have the answer of " + plainText(d.Decision.Look) + " judged"
 	case d.Decision.Run != "":
 		d.What = "ask " + plainText(d.Decision.Run)
 	case d.Decision.Answer != "":

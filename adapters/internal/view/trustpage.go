@@ -46,7 +46,7 @@ func (p *trustPage) headline() string {
 	n := p.All.All.N
 	switch {
 	case n == 0:
-		return "Nothing to judge the estimates by: no answer has a verdict."
+		return "No answer has a verdict, so the estimates cannot be checked."
 	case n < 20:
 		return "Too few verdicts to say: " + count(int64(n), "verdict") + "."
 	}
@@ -60,12 +60,12 @@ func (p *trustPage) headline() string {
 		}
 	}
 	off, drifted := strings.Join(offModels, ", "), strings.Join(driftedModels, ", ")
-	text := "The estimates can be trusted: what they foretold is what " + count(int64(n), "verdict") + " found, within chance."
+	text := "The estimates can be trusted: they agree with " + count(int64(n), "verdict") + ", within chance."
 	if off != "" {
-		text = "Estimates are off for " + off + ": verdicts found something else than was foretold, by more than chance."
+		text = "Estimates are off for " + off + ": verdicts differ from them by more than chance."
 	}
 	if drifted != "" {
-		text = "Estimates have drifted for " + drifted + ": the newest verdicts are not what was foretold."
+		text = "Estimates have drifted for " + drifted + ": the newest verdicts differ from them."
 		if off != "" {
 			text += " They are off over the whole time for " + off + "."
 		}
@@ -76,8 +76,8 @@ func (p *trustPage) headline() string {
 // driftChart draws observed minus predicted quality over time; nil without points.
 func driftChart(models []*reliability) *chart {
 	c := &chart{
-		ID: "drift", Title: "Seen less foretold, over time", X: "time", Y: "share that passed, less what was foretold", Time: true, PercentY: true,
-		Note: "At zero, verdicts were what the estimates said. Each point is an equal number of verdicts; bands are two standard errors.",
+		ID: "drift", Title: "Observed minus predicted, over time", X: "time", Y: "share that passed, minus the prediction", Time: true, PercentY: true,
+		Note: "At zero, verdicts agree with the estimates. Each point is an equal number of verdicts; bands are two standard errors.",
 	}
 	for _, r := range models {
 		s := series{Name: plainText(r.Model), Kind: "line"}

@@ -229,7 +229,7 @@ func (v *viewer) fail(w http.ResponseWriter, err error) {
 }
 
 // errBadQuery is wrapped by errors about a page's query.
-var errBadQuery = errors.New("the address is not one of this page's")
+var errBadQuery = errors.New("invalid address")
 
 // live sends a server-sent event when there are new steps.
 func (v *viewer) live(w http.ResponseWriter, r *http.Request) {

@@ -821,10 +821,10 @@ func TestFreeChecksMeasureNothing(t *testing.T) {
 		}
 	}
 	h := New(Options{Traces: reader(t, traces)})
-	if page := get(t, h, "/trust"); strings.Contains(page, "drifted for") || !strings.Contains(page, "Nothing to judge the estimates by") {
+	if page := get(t, h, "/trust"); strings.Contains(page, "drifted for") || !strings.Contains(page, "No answer has a verdict") {
 		t.Error("free checks are taken for a measure")
 	}
-	if page := get(t, h, "/"); !strings.Contains(page, "Quality, guessed") || strings.Contains(page, "0 % of") {
+	if page := get(t, h, "/"); !strings.Contains(page, "Quality, estimated") || strings.Contains(page, "0 % of") {
 		t.Error("free checks are taken for a measure")
 	}
 }
@@ -990,7 +990,7 @@ func TestARunsPageShowsItsVerdict(t *testing.T) {
 	}
 	handler := New(Options{Traces: reader(t, append(traces, other))})
 	page := get(t, handler, "/run?name="+run+"&tenant="+tenant)
-	for _, want := range []string{"Reported of the run:", "passed</span>", "by <bdi>ada</bdi>", "the export &lt;b&gt;came&lt;/b&gt; in time"} {
+	for _, want := range []string{"Reported verdict:", "passed</span>", "by <bdi>ada</bdi>", "the export &lt;b&gt;came&lt;/b&gt; in time"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the run's page lacks %q", want)
 		}

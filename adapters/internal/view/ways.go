@@ -193,7 +193,7 @@ func (w *runComparison) sentence() string {
 	}
 	text := fmt.Sprintf("The same %d tasks, %d ways: %s", w.Queries, len(w.List), solved(w.Best))
 	if w.Best.Name == w.Dearest.Name {
-		return text + ", and it is the dearest."
+		return text + ", and it is the most expensive."
 	}
 	return text + fmt.Sprintf("; %s. That is %s less.", solved(w.Dearest), percent(1-w.Best.Share))
 }

@@ -33,7 +33,7 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 		return "", err
 	}
 	if a.Run != t.Decisions[n].Run {
-		return "", errors.New("taken again, the decision is another: not all that it rests on is in the trace")
+		return "", errors.New("the decision cannot be reproduced: the trace lacks some of its inputs")
 	}
 	return a.Sentence, nil
 }
@@ -52,7 +52,7 @@ func questionAt(t *sdk.Trace, n int) (*question, error) {
 	q.state.Ran = ranModels(t, d)
 	q.state.Coin = t.Setting.Coin
 	if err := q.state.Validate(); err != nil {
-		return nil, fmt.Errorf("the beliefs in the trace cannot be decided on: %w", err)
+		return nil, fmt.Errorf("the decision cannot be recomputed from the trace: %w", err)
 	}
 	q.setting = t.Setting.Setting
 	q.setting.Name, q.setting.Lambdas = t.Strategy, []float64{d.Lambda}
@@ -62,11 +62,11 @@ func questionAt(t *sdk.Trace, n int) (*question, error) {
 	}
 	strategy, err := q.setting.Strategy(names)
 	if err != nil {
-		return nil, fmt.Errorf("the strategy %s is not one of stepfall's: its decisions are shown as recorded", t.Strategy)
+		return nil, fmt.Errorf("the strategy %s is not built in: its decisions are shown as recorded", t.Strategy)
 	}
 	var ok bool
 	if q.tuned, ok = strategy.(cascade.Tunable); !ok {
-		return nil, fmt.Errorf("the strategy %s cannot be turned: its decisions are shown as recorded", t.Strategy)
+		return nil, fmt.Errorf("the strategy %s has no setting to vary: its decisions are shown as recorded", t.Strategy)
 	}
 	return q, nil
 }
@@ -209,7 +209,7 @@ func (q *question) explain(knob float64) (*answer, error) {
 	}
 	x, ok := s.(cascade.Explainer)
 	if !ok {
-		return nil, fmt.Errorf("the strategy %s does not explain itself", q.trace.Strategy)
+		return nil, fmt.Errorf("the strategy %s explains no decisions", q.trace.Strategy)
 	}
 	e := x.Explain(&q.state)
 	a := &answer{Knob: knob, Run: q.name(e.Decision.Run)}
@@ -277,14 +277,14 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 	best := ""
 	if e.Decision.Answer >= 0 {
 		b := q.decision.Models[e.Decision.Answer]
-		best = fmt.Sprintf("the answer of %s, taken to be right with %s", plainText(b.Model), percent(b.Quality.Mean))
+		best = fmt.Sprintf("the answer of %s, with estimated quality %s", plainText(b.Model), percent(b.Quality.Mean))
 	}
 	if a.Run == "" {
 		return q.explainStop(best, a.Knob)
 	}
 	next := &a.Candidates[e.Decision.Run]
 	b := next.Belief
-	hope := fmt.Sprintf("%s is expected to be right with %s", plainText(next.Model), percent(b.Quality.Mean))
+	hope := fmt.Sprintf("%s has expected quality %s", plainText(next.Model), percent(b.Quality.Mean))
 	if !b.Judged && b.Quality.StdDev > 0 {
 		hope += fmt.Sprintf(" ± %s", percent(b.Quality.StdDev))
 	}

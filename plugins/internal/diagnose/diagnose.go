@@ -23,5 +23,5 @@ func Each(argument string, list []string, what string, isRight func(value string
 // Layers returns the diagnostics of the argument require.
 func Layers(require []string) schema.Diagnostics {
 	names := jail.Names()
-	return Each("require", require, "none of "+strings.Join(names, ", "), func(name string) bool { return slices.Contains(names, name) })
+	return Each("require", require, "not one of "+strings.Join(names, ", "), func(name string) bool { return slices.Contains(names, name) })
 }

@@ -24,12 +24,12 @@ func (p *Pool) Image(id, own string) (string, error) {
 		{"{id}", id}, {"{instance}", strings.ToLower(strings.ReplaceAll(id, "__", "_1776_"))}, {"{image}", own},
 	} {
 		if strings.Contains(name, part[0]) && part[1] == "" {
-			return "", fmt.Errorf("the image %s wants %s, and the query has none", p.Options.Image, part[0])
+			return "", fmt.Errorf("image %s requires %s, but the query has none", p.Options.Image, part[0])
 		}
 		name = strings.ReplaceAll(name, part[0], part[1])
 	}
 	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\n") {
-		return "", fmt.Errorf("%q is no name of an image", name)
+		return "", fmt.Errorf("%q is not an image name", name)
 	}
 	return name, nil
 }

@@ -49,7 +49,7 @@ func (e *StartError) Error() string {
 		text += "; it ended with " + e.Exit
 	}
 	if len(e.Output) > 0 {
-		text += "; it said:\n  " + strings.Join(e.Output, "\n  ")
+		text += "; output:\n  " + strings.Join(e.Output, "\n  ")
 	}
 	return text
 }
@@ -210,11 +210,20 @@ func (p *Process) Exit() string {
 	if lines := p.runner.sink.lastLines(); p.runner.confined != nil && len(lines) > 0 && strings.HasPrefix(lines[len(lines)-1], jail.StoppedBy) {
 		return lines[len(lines)-1]
 	}
-	const signalled = 128 // the jail exits with 128 plus the number of the signal that ended the plugin
-	if code := state.ExitCode(); p.runner.confined != nil && code > signalled {
-		return "signal: " + syscall.Signal(code-signalled).String()
+	if s := signalOf(state.ExitCode()); p.runner.confined != nil && s != 0 {
+		return "signal: " + s.String()
 	}
 	return state.String()
+}
+
+// signalOf returns the signal that ended a plugin in a jail, which then exits with 128 plus its number, or 0: a plugin
+// can exit with 255 itself.
+func signalOf(code int) syscall.Signal {
+	const signalled, lastSignal = 128, 64
+	if code <= signalled || code > signalled+lastSignal {
+		return 0
+	}
+	return syscall.Signal(code - signalled)
 }
 
 // Kill kills the process group immediately. Stop must still be called.

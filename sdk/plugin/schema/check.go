@@ -197,10 +197,10 @@ func (f *Field) checkBounds(v any, path []string) Diagnostics {
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) + unit }
 	if f.Min != nil && x < *f.Min {
-		return Diagnostics{{Path: path, Summary: f.show(v) + " is too small", Detail: "the least is " + number(*f.Min)}}
+		return Diagnostics{{Path: path, Summary: f.show(v) + " is too small", Detail: "the minimum is " + number(*f.Min)}}
 	}
 	if f.Max != nil && x > *f.Max {
-		return Diagnostics{{Path: path, Summary: f.show(v) + " is too large", Detail: "the most is " + number(*f.Max)}}
+		return Diagnostics{{Path: path, Summary: f.show(v) + " is too large", Detail: "the maximum is " + number(*f.Max)}}
 	}
 	return nil
 }

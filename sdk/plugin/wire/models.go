@@ -167,7 +167,7 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 	s.mu.Lock()
 	_, isUsed := s.cancels[q.GetId()]
 	if isUsed {
-		_ = s.stream.Send(&pb.ConnectRequest{Id: q.GetId(), Error: "another question that has this id is not answered yet"})
+		_ = s.stream.Send(&pb.ConnectRequest{Id: q.GetId(), Error: "another call with this id is still in flight"})
 	}
 	s.mu.Unlock()
 	if isUsed {
@@ -200,7 +200,7 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		case err != nil:
 			reply.Error = validUTF8(err.Error())
 		case answer == nil:
-			reply.Error = "the host has no answer"
+			reply.Error = "the host returned no answer"
 		default:
 			reply.Answer = toWire[pb.Answer](answer)
 		}

@@ -108,7 +108,7 @@ func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.C
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
 	if s.instance.Load() != nil {
-		return nil, status.Error(codes.FailedPrecondition, "the process is configured already")
+		return nil, status.Error(codes.FailedPrecondition, "the process is already configured")
 	}
 	role := roleFromWire(req.GetRole())
 	if _, ok := s.Info.Schema(role); !ok {

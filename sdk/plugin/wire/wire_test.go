@@ -188,7 +188,7 @@ func TestAQuestionWithTheIDOfAnother(t *testing.T) {
 		s.handle(t.Context(), &pb.ConnectResponse{Id: 7, CallId: id, ModelCall: &pb.ModelCall{}})
 	}
 	for range 2 {
-		if reply := <-stream.replies; reply.GetId() != 7 || !strings.Contains(reply.GetError(), "has this id") {
+		if reply := <-stream.replies; reply.GetId() != 7 || !strings.Contains(reply.GetError(), "with this id") {
 			t.Errorf("got %v", reply)
 		}
 	}

@@ -270,7 +270,7 @@
         row.hidden = !ok;
         n += ok;
       }
-      $("h1").textContent = n === table.tBodies[0].rows.length ? "Steps" : n + " steps that were asked for";
+      $("h1").textContent = n === table.tBodies[0].rows.length ? "Steps" : n + " selected steps";
     };
     const read = () => {
       for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {

@@ -62,7 +62,7 @@ func liveCodeBenchCases(text, function string) (all []Case, err error) {
 // functionalCase returns a case that calls the function with the arguments in the lines of input.
 func functionalCase(function, input, output string) (c Case, err error) {
 	if function == "" {
-		return c, errors.New("a functional case, and no func_name in the metadata")
+		return c, errors.New("a functional case without func_name in the metadata")
 	}
 	c.Call = &Call{Function: function}
 	for line := range strings.Lines(input) {
@@ -70,12 +70,12 @@ func functionalCase(function, input, output string) (c Case, err error) {
 			continue
 		}
 		if !json.Valid([]byte(line)) {
-			return c, fmt.Errorf("the argument %.40q is no JSON", line)
+			return c, fmt.Errorf("the argument %.40q is not JSON", line)
 		}
 		c.Call.Arguments = append(c.Call.Arguments, json.RawMessage(line))
 	}
 	if !json.Valid([]byte(output)) {
-		return c, fmt.Errorf("the result %.40q is no JSON", output)
+		return c, fmt.Errorf("the result %.40q is not JSON", output)
 	}
 	c.Expect.Result = json.RawMessage(output)
 	return c, nil
@@ -108,7 +108,7 @@ func unpickle(data []byte) (string, error) {
 			return string(text[:size]), nil
 		}
 	}
-	return "", errors.New("it is no pickle of one string")
+	return "", errors.New("it is not a pickled string")
 }
 
 // cutOpcode returns the argument of an opcode, a number of width bytes, and the rest of data.

@@ -2,7 +2,6 @@ package cases
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -170,7 +169,7 @@ func readRows(in *bufio.Reader) (rows []row, err error) {
 			return nil, err
 		}
 		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-			return nil, errors.New("there is more after the list")
+			return nil, errors.New("there is data after the list")
 		}
 		return rows, nil
 	}
@@ -359,5 +358,5 @@ func (l *loader) text(path string) (string, error) {
 		return "", err
 	}
 	data, err := regular.Read(os.OpenFile, path, maxBytes)
-	return string(bytes.ToValidUTF8(data, []byte("\uFFFD"))), err
+	return string(data), err
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,6 +48,24 @@ func TestRowsAreReadToTheEnd(t *testing.T) {
 		if (err != nil) != (want < 0) || err == nil && len(rows) != want {
 			t.Errorf("%s: %d rows, %v", text, len(rows), err)
 		}
+	}
+}
+
+// Files of cases are not texts necessarily: "exact" compares their bytes.
+func TestCasesKeepTheirBytes(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{"1.in": "\xff", "1.out": "a\xfe"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := Load(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &set.Cases[0]
+	if why := (Compare{By: "exact"}).Texts(*c.Expect.Stdout, "a\xfe"); why != "" || c.Stdin != "\xff" {
+		t.Errorf("input %q, expected %q: %s", c.Stdin, *c.Expect.Stdout, why)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *Case) Read(result *jail.Result) (out *Output, unreadable string) {
 	case result.ExitCode != 0:
 		return nil, "the server did not answer"
 	case json.Unmarshal(result.Stdout, &out.Responses) != nil:
-		return nil, "what it put out cannot be read"
+		return nil, "its output cannot be read"
 	}
 	out.Stdout = ""
 	return out, ""

@@ -58,7 +58,7 @@ func (c *Config) Validate() (wrong schema.Diagnostics) {
 		_, err := path.Match(pattern, "x")
 		return err == nil
 	}
-	return slices.Concat(wrong, diagnose.Layers(c.Require), diagnose.Each("protect", c.Protect, "no pattern", isPattern),
+	return slices.Concat(wrong, diagnose.Layers(c.Require), diagnose.Each("protect", c.Protect, "not a pattern", isPattern),
 		diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs),
 		diagnose.Each("env", c.variables(), "not NAME=value", func(entry string) bool { return !strings.HasPrefix(entry, "=") }))
 }

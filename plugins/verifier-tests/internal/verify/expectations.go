@@ -148,10 +148,19 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 	return e.tryAccusing(ctx, tests, survivors, failed, verdict)
 }
 
-// mayBeChance reports whether so few tests failed that code could return the altered value by chance.
+// mayBeChance reports whether so few tests failed, and so few different expected values were returned in them, that
+// code could return the altered values by chance.
 func (e *expectations) mayBeChance(tests, survivors []runner.Test) bool {
 	const few = 2
-	return len(tests) <= few && e.record != "" && len(survivors) == 0
+	values := map[string]bool{}
+	for _, c := range e.comparisons(tests) {
+		if len(c.Values) > 0 && areExpected(c, e.expected[c.Name]) {
+			for _, note := range e.expected[c.Name] {
+				values[note] = true
+			}
+		}
+	}
+	return max(len(tests), len(values)) <= few && e.record != "" && len(survivors) == 0
 }
 
 // tryAccusing returns the accusation of the survivors, or else the verdict weighed by the tests that failed.

@@ -3,6 +3,9 @@ package verify
 import (
 	"bytes"
 	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
@@ -39,31 +42,77 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
 }
 
-// externalTest matches Go tests in an external _test package, which the package under test cannot use.
-var externalTest = regexp.MustCompile(`(?m)^package \w+_test\b`)
-
-// removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if all
-// are in external packages.
+// removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if their
+// code cannot use what these tests declare.
 func (a *attempt) removeTests() (removed []jail.Change) {
-	folders, isWithin := map[string]bool{}, false
+	texts := map[string][]byte{} // of the files in the folders of these packages
+	folders := map[string]bool{}
 	for _, change := range a.changes {
 		folders[path.Dir(change.Path)] = folders[path.Dir(change.Path)] || path.Ext(change.Path) == ".go"
 	}
 	for _, file := range a.tree.Files {
-		if !folders[path.Dir(file)] || !strings.HasSuffix(file, "_test.go") {
-			continue
+		if folders[path.Dir(file)] {
+			texts[file], _ = a.tree.read(file) // an unreadable test file may declare anything
 		}
-		text, err := a.tree.read(file)
-		isWithin = isWithin || err == nil && !externalTest.Match(text)
-		removed = append(removed, jail.Change{Path: file, Delete: true})
 	}
-	if !isWithin {
+	for _, change := range a.changes {
+		texts[change.Path] = change.Data
+	}
+	var tests, code [][]byte
+	for file, text := range texts {
+		switch {
+		case !strings.HasSuffix(file, "_test.go"):
+			code = append(code, text)
+			continue
+		case a.tree.has(file):
+			removed = append(removed, jail.Change{Path: file, Delete: true})
+		}
+		tests = append(tests, text)
+	}
+	if !mayUseTests(bytes.Join(code, []byte("\n")), tests) {
 		return nil
 	}
 	return removed
 }
 
-// askingIfTested matches code that detects whether tests run it.
+var (
+	word = regexp.MustCompile(`[\pL_][\pL\pN_]*`)
+	// nameless matches ways to use test files, or to exclude code from the build, without a name that they declare.
+	nameless = regexp.MustCompile(`(?m)^\s*//\s*(go:embed|go:build|\+build)|^\s*(import\s+)?"C"`)
+)
+
+// mayUseTests reports whether Go code may use what test files declare. Methods can be used without being named.
+func mayUseTests(code []byte, tests [][]byte) bool {
+	names := map[string]bool{}
+	for _, text := range tests {
+		file, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+		if err != nil {
+			return true
+		}
+		if strings.HasSuffix(file.Name.Name, "_test") {
+			continue // an external test package, which the code cannot use
+		}
+		for node := range ast.Preorder(file) {
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				if n.Recv != nil {
+					return true
+				}
+				names[n.Name.Name] = true
+			case *ast.TypeSpec:
+				names[n.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, name := range n.Names {
+					names[name.Name] = true
+				}
+			}
+		}
+	}
+	delete(names, "_")
+	return len(names) > 0 && (nameless.Match(code) || slices.ContainsFunc(word.FindAll(code, -1), func(w []byte) bool { return names[string(w)] }))
+}
+
+// askingIfTested matches how code asks whether tests run it.
 var askingIfTested = regexp.MustCompile(`PYTEST_CURRENT_TEST|["'](?:pytest|unittest)["'] (?:not )?in sys\.modules|sys\.modules\.get\(["'](?:pytest|unittest)\b|` +
 	`NODE_TEST_CONTEXT|JEST_WORKER_ID|\btesting\.Testing\(\)|\bflag\.Lookup\("test\.|\bcfg!\(test\)`)
 

@@ -50,7 +50,7 @@ func TestUnusableOffline(t *testing.T) {
 		"calc.go:3:1: syntax error": false,
 	} {
 		p := &preflight{report: &runner.Report{Broken: text}, result: &jail.Result{End: jail.EndExit, ExitCode: 1}}
-		if got := strings.HasPrefix(p.unusable(sdk.Checks{}), "the command is refused"); got != want {
+		if got := strings.HasPrefix(p.unusable(sdk.Checks{}), "the command is denied"); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

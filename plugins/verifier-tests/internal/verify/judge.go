@@ -69,11 +69,11 @@ func (j *judgement) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 // same limits.
 var ends = map[jail.End]string{
 	jail.EndTimeout:   "stopped: the run did not end in time",
-	jail.EndMemory:    "stopped: the run took more memory than it may",
-	jail.EndProcesses: "stopped: the run started more processes than it may",
-	jail.EndOutput:    "stopped: the run flooded its output",
-	jail.EndDisk:      "stopped: the run wrote more to disk than it may",
-	jail.EndLost:      "stopped: the run ended its own supervisor",
+	jail.EndMemory:    "stopped: the run exceeded its memory limit",
+	jail.EndProcesses: "stopped: the run exceeded its process limit",
+	jail.EndOutput:    "stopped: the run exceeded its output limit",
+	jail.EndDisk:      "stopped: the run exceeded its disk limit",
+	jail.EndLost:      "stopped: the run killed its own supervisor",
 }
 
 func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
@@ -166,7 +166,7 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 // checkStopped returns the verdict on a run that left no usable report, or nil.
 func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if j.result.End == jail.EndRefused {
-		return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(j.result.Lacks, ", "))
+		return j.verdict(sdk.Inconclusive, "required isolation is unavailable: "+strings.Join(j.result.Lacks, ", "))
 	}
 	if reason, ok := ends[j.result.End]; ok {
 		outcome := sdk.Failed

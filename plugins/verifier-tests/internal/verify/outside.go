@@ -263,7 +263,7 @@ func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]
 		switch {
 		case !isSame || !i.isOdd(q, answer) || i.isRightInOrder(q, second.inOrder) || i.isLacking(q, answer, untouched):
 		case at < len(second.withData) && !i.isOdd(q, second.withData[at]):
-			i.setUnknown("what is returned hangs on files that no code names", titleOf(q.Test, q.File))
+			i.setUnknown("what is returned depends on files that no code names", titleOf(q.Test, q.File))
 		default:
 			q.Alone = q.Alone || hasRaised(answer) && slices.Equal(answer, untouched)
 			i.differing = append(i.differing, q)

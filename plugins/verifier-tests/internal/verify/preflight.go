@@ -62,7 +62,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 // loadOrRun loads the pre-flight from the store, or runs and stores it.
 func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err == nil {
 			p.lacks = lackedBy(t, p.report)
 		}
 		return err
@@ -134,11 +134,11 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 		isSo bool
 		why  string
 	}{
-		{p.result.End == jail.EndTimeout, "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
+		{p.result.End == jail.EndTimeout, "the run timed out: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
 		{p.lacks == "" && slices.Contains([]int{126, 127}, code), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
 		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
-		{refused.MatchString(broken), "the command is refused what it needs: " + broken},
+		{refused.MatchString(broken), "the command is denied what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
 		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},
 	} {

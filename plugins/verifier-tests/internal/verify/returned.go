@@ -50,14 +50,22 @@ func unexpectedNotes(c alter.Comparison, notes []string) []string {
 	})
 }
 
-// areInOrder reports whether the notes are the expected values, row by row.
-func areInOrder(c alter.Comparison, notes []string) bool {
+// areExpected reports whether the notes are the expected values: row by row, or each row once in another order, such
+// as that of a loop over a map.
+func areExpected(c alter.Comparison, notes []string) bool {
 	for i, note := range notes {
 		if len(c.Values) > 0 && c.Values[i%len(c.Values)][1:] != note[1:] {
-			return false
+			return isSame(withoutMarks(notes), withoutMarks(c.Values))
 		}
 	}
 	return true
+}
+
+func withoutMarks(notes []string) (values []string) {
+	for _, note := range notes {
+		values = append(values, note[1:])
+	}
+	return values
 }
 
 // titleOf returns the name of a test in a file, or says that it is computed.
@@ -150,7 +158,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	e.held = e.returned
 	odd = append(odd, e.comparisons(unreached)...)
 	for _, c := range e.comparisons(tests) { // those that no other run reached
-		if !areInOrder(c, e.held[c.Name]) && !hasComparison(odd, c) {
+		if !areExpected(c, e.held[c.Name]) && !hasComparison(odd, c) {
 			odd = append(odd, c)
 		}
 	}
@@ -203,7 +211,7 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 		return nil, err
 	}
 	e.held = e.returned
-	odd := slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areInOrder(c, e.held[c.Name]) })
+	odd := slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areExpected(c, e.held[c.Name]) })
 	if len(odd) == 0 && len(passed) == len(tests) {
 		return nil, nil
 	}
@@ -241,7 +249,7 @@ func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, 
 		case !hasSameValues(noted[c.Name], again[c.Name]):
 			e.setUnknown("the code returns something else in each run", nameOf(c, nil))
 		case !allPass || c.Handed:
-			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name])), nil
+			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they depend on each other: "+nameOf(c, e.held[c.Name])), nil
 		default:
 			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+nameOf(c, e.held[c.Name])), nil
 		}
@@ -366,7 +374,7 @@ func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comp
 		own := e.comparisons([]runner.Test{t})
 		return len(own) == 0 || isReached(own, e.returned)
 	})
-	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areInOrder(c, e.returned[c.Name]) }), unreached
+	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areExpected(c, e.returned[c.Name]) }), unreached
 }
 
 // blindVerdict returns the verdict on tests that pass although the code returns something else than they expect, or

@@ -38,9 +38,9 @@ type Verifier struct {
 	// programs returns the interpreters that the command can start by name.
 	programs func() programs
 	compiled sync.Map // trees that compileOnce has handled
-	// compileFrom is the processor time of the tests on an untouched tree from which on its packages are
-	// compiled by a separate run, once for all answers. If everything is compiled already, the tests of a small
-	// package take a quarter of a second; below the limit there is little to compile.
+	// compileFrom is the processor time of the tests on an untouched tree, or without a pre-flight on an answer,
+	// from which on its packages are compiled by a separate run, once for all answers. If everything is compiled
+	// already, the tests of a small package take a quarter of a second; below the limit there is little to compile.
 	compileFrom time.Duration
 
 	mu        sync.Mutex
@@ -85,7 +85,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	layers, missing := walls.Layers()
 	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
-		evidence := "required isolation is not to be had here: " + strings.Join(lacks, ", ")
+		evidence := "required isolation is unavailable here: " + strings.Join(lacks, ", ")
 		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: evidence, IsolationMissing: missing}, nil
 	}
 	dir := cmp.Or(query.WorkDir, v.config.WorkDir)
@@ -133,9 +133,8 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	// Without a pre-flight the cost of the tests is unknown.
-	isCostly := j.before == nil || j.before.result.CPU >= v.compileFrom
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: isCostly}
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), isFirst: j.before == nil}
+	a.compile = j.before != nil && j.before.result.CPU >= v.compileFrom
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
@@ -188,8 +187,9 @@ type attempt struct {
 	guarded []string
 	// only, if not nil, are the files whose tests are run.
 	only []string
-	// compile means that the tree's packages are compiled first, unless they already were.
-	compile bool
+	// compile means that the tree's packages are compiled first, unless they already were. isFirst means that
+	// no earlier run has shown whether that pays.
+	compile, isFirst bool
 	// record is a file that tests write to; see alter.Request.
 	record string
 }
@@ -216,15 +216,21 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
+	if a.compile || !mounts(t.walls) || a.isFirst && plan.Cold() {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
 	}
-	result, err := v.runSpec(ctx, t, spec, plan, trusted)
+	result, err := v.runSpec(ctx, a, spec, plan)
 	if err != nil {
 		return nil, nil, err
 	}
+	if a.isFirst && !trusted && result.CPU >= v.compileFrom {
+		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
+			return nil, nil, err
+		}
+	}
+	a.isFirst = false
 	own := *result // without the record, which is not a report of the tests
 	own.Reports = maps.Clone(result.Reports)
 	delete(own.Reports, a.record)
@@ -254,17 +260,17 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 	return plan, spec, nil
 }
 
-// runSpec runs a plan, and reruns a trusted one that timed out.
-func (v *Verifier) runSpec(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan, trusted bool) (*jail.Result, error) {
-	result, err := t.walls.Run(ctx, spec)
-	if err != nil || !trusted || result.End != jail.EndTimeout {
+// runSpec runs a plan, and reruns a first one that timed out.
+func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, plan *runner.Plan) (*jail.Result, error) {
+	result, err := a.tree.walls.Run(ctx, spec)
+	if err != nil || !a.isFirst || result.End != jail.EndTimeout {
 		return result, err
 	}
 	// It may have spent the time compiling, and nothing of that is kept.
-	if isWarm, err := v.compileOnce(ctx, t, spec, plan); err != nil || !isWarm {
+	if isWarm, err := v.compileOnce(ctx, a.tree, spec, plan); err != nil || !isWarm {
 		return result, err
 	}
-	return t.walls.Run(ctx, spec)
+	return a.tree.walls.Run(ctx, spec)
 }
 
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -132,6 +133,12 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 			return err
 		}
 		f.unpriced = unpricedJudges(policy, recorded)
+	} else if measured != nil {
+		options.Progress(fmt.Sprintf("left out: the outcomes of %q: they are runs of a whole policy", collect.PolicyName))
+		candidates := slices.DeleteFunc(slices.Clone(table.Models), func(name string) bool { return name == collect.PolicyName })
+		if table, err = table.Select(candidates...); err != nil {
+			return err
+		}
 	}
 	f.judged = countJudged(table, options.Estimate.Judges)
 	how := fit.Fit

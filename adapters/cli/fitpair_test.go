@@ -272,4 +272,35 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs "+further) {
 		t.Errorf("fit does not say it:\n%s", got)
 	}
+	const exceeded = "THE BUDGET IS EXCEEDED IN USE"
+	for budget, want := range map[string]bool{"0.02": true, "1": false} {
+		if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--strategy", "index", "--budget", budget, "--out", "profile.json")); strings.Contains(got, exceeded) != want {
+			t.Errorf("with a budget of %s USD:\n%s", budget, got)
+		}
+	}
+}
+
+// The runs of a whole policy, as collect --agent records them, are not those of a model.
+func TestFitLeavesOutRunsOfThePolicy(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var rows, out bytes.Buffer
+	for q := range 40 {
+		for m, name := range []string{"small", "large", "policy"} {
+			quality := 1
+			if m == 0 && q%3 == 0 {
+				quality = 0
+			}
+			fmt.Fprintf(&rows, "{\"query_id\": \"q%d\", \"model\": %q, \"quality\": %d, \"cost_usd\": %v}\n", q, name, quality, []float64{0.001, 0.1, 0.03}[m])
+		}
+	}
+	if err := os.WriteFile("rows.jsonl", rows.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := cli.Run(t.Context(), []string{"fit", "--outcomes", "rows.jsonl", "--budget", "0.05", "--out", "p.json"}, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}); code != 0 {
+		t.Fatalf("exit %d\n%s", code, &out)
+	}
+	profile, err := os.ReadFile("p.json")
+	if err != nil || bytes.Contains(profile, []byte(`"policy"`)) || !strings.Contains(out.String(), `left out: the outcomes of "policy"`) {
+		t.Errorf("error %v, profile %s\n%s", err, profile, &out)
+	}
 }

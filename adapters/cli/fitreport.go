@@ -52,6 +52,9 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 			}
 			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout on the runs of these traces, as in stepfall policy plan --traces; in brackets the 95 %% range over as many new runs\n",
 				usd(u.With), usd(u.Without), u.With.Policy)
+			if p.Budget.USD > 0 && u.With.CostUSD > (1+fit.Tolerance)*p.Budget.USD {
+				w.f("THE BUDGET IS EXCEEDED IN USE: what is said of it above holds for the profile's own decisions, without match blocks and holdout\n")
+			}
 		}
 		if saved != nil {
 			saved.Runs.print(w, saved)

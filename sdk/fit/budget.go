@@ -34,7 +34,7 @@ type Budget struct {
 // lookBeyond sets BetterUSD: the cost of the cheapest setting above the budget that is better than a
 // quality, among the candidates replayed on all rows.
 func (b *Budget) lookBeyond(tried []*candidate, quality float64, rows int) {
-	if b.Reached || b.Over {
+	if b.USD == 0 || b.Reached || b.Over {
 		return
 	}
 	better := quality + 0.5/float64(rows) // less than half an outcome is rounding

@@ -179,4 +179,8 @@ func TestABudgetBetweenTwoDepthsSaysWhatIsBetter(t *testing.T) {
 	if b := best.Budget; b.Reached || b.BetterUSD != 0 || best.Expected.Quality < p.Expected.Quality+0.05 {
 		t.Errorf("%+v, expected %+v", b, best.Expected)
 	}
+	o.BudgetUSD, o.Strategy, o.Floor = 0, cascade.NameIndex, &Floor{MinQuality: 0.6}
+	if p, err = Fit(t.Context(), table, o); err != nil || p.Budget != (Budget{}) {
+		t.Errorf("without a budget: %+v, error %v", p.Budget, err)
+	}
 }

@@ -53,7 +53,11 @@ func readHeader(rows *csv.Reader, name string) ([]string, error) {
 	}
 	isNamed := func(column string) bool { return isColumn(strings.TrimSpace(column)) }
 	if !slices.ContainsFunc(header, isNamed) && !isRouterBench(header) {
-		return nil, &Error{File: name, Row: 1, Err: fmt.Errorf("no header: want a first row with the names %s, %s and %s", colQuery, colModel, colQuality)}
+		hint := ""
+		if strings.Contains(header[0], ";") || strings.Contains(header[0], "\t") {
+			hint = "; columns are separated by commas"
+		}
+		return nil, &Error{File: name, Row: 1, Err: fmt.Errorf("no header: want a first row with the names %s, %s and %s%s", colQuery, colModel, colQuality, hint)}
 	}
 	if header, err = columnNames(header, name); err != nil || isRouterBench(header) {
 		return header, err

@@ -85,6 +85,7 @@ func TestReadSaysWhereTheFaultIs(t *testing.T) {
 		header[:len(header)-1] + ",judge_cost_usd\nq,m,1,0,free\n":          `runs.csv:2: column "judge_cost_usd": "free" is not a number`,
 		header[:len(header)-1] + ",judge_cost_usd\nq,m,1,0,-0.5\n":          `runs.csv:2: column "judge_cost_usd": -0.5 is not a finite number of at least 0`,
 		"q,m,1,1\n":                              "runs.csv:1: no header: want a first row with the names query_id, model and quality",
+		"query_id;model;quality\nq;m;1\n":        "model and quality; columns are separated by commas",
 		header + "q,m,1\n":                       "runs.csv:2: wrong number of fields",
 		header + ",m,1,1\n":                      `runs.csv:2: column "query_id": empty`,
 		`{"query_id":"q","model":"m"}`:           `runs.csv:1: column "quality": missing`,

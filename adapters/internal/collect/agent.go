@@ -124,7 +124,7 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (_ *answer, err error) {
 		}
 		defer os.RemoveAll(dir)
 	}
-	address, stop, err := a.serve(t.QueryID, run)
+	address, stop, err := a.serve(t, run)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, ad
 }
 
 // serve serves the router to one run of a task on a free port. stop waits for requests in flight.
-func (a *agentRuns) serve(task, run string) (address string, stop func(), err error) {
+func (a *agentRuns) serve(t *Task, run string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -194,8 +194,11 @@ func (a *agentRuns) serve(task, run string) (address string, stop func(), err er
 		underWay.RLock()
 		defer underWay.RUnlock()
 		r.Header.Set(gateway.HeaderRun, run)
+		if t.Group != "" {
+			r.Header.Set(gateway.HeaderGroup, t.Group)
+		}
 		if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 32<<20)); err == nil {
-			r.Header.Set(gateway.HeaderQuery, conversationKey(task, body))
+			r.Header.Set(gateway.HeaderQuery, conversationKey(t.QueryID, body))
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		a.served.ServeHTTP(w, r)

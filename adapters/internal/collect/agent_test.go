@@ -74,7 +74,7 @@ func TestAgentsAreCollected(t *testing.T) {
 	dir := t.TempDir()
 	o := collect.Options{
 		Policy: p, Out: filepath.Join(dir, "runs.jsonl"), Parallel: 1,
-		Tasks:  []collect.Task{{QueryID: "easy", Prompt: "an easy one; $(exit 1)"}, {QueryID: "hard", Prompt: "a hard one"}},
+		Tasks:  []collect.Task{{QueryID: "easy", Prompt: "an easy one; $(exit 1)"}, {QueryID: "hard", Group: "difficult", Prompt: "a hard one"}},
 		Router: router.Options{Models: map[string]llms.Model{"small": small, largeName: large}},
 		Agent: &collect.Agent{
 			Command: []string{program, "-test.run=^TestAgentProgram$", "--", "run", "{task}"},
@@ -120,6 +120,9 @@ func TestAgentsAreCollected(t *testing.T) {
 		t.Errorf("%d queries, %d complete, labels %q", len(steps.Queries), len(steps.Complete().Queries), steps.Labels)
 	}
 	for q, id := range steps.Queries {
+		if isHard := strings.HasPrefix(id, "hard/"); isHard != (steps.Group(q) == "difficult") {
+			t.Errorf("step %s is of group %q", id, steps.Group(q))
+		}
 		if m := steps.Index("small"); strings.HasPrefix(id, "hard/") && steps.Quality[q][m] == 1 || strings.HasPrefix(id, "easy/") && steps.Quality[q][m] == 0 {
 			t.Errorf("step %s of small has %v", id, steps.Quality[q][m])
 		}

@@ -115,7 +115,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 	got = run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--strategy", "index", "--as-good-as", "large", "--margin", "0.5", "--out", "profile.json")
 	for _, want := range []string{
 		"fitted to verdicts on runs, else how the answers of all models agree, which measures no quality", "flash is right in about 9",
-		"as good as large to within 50.00 points of the runs, which have 4.0 steps each; on queries", "RUNS RIGHT, if a run has 4.0 steps and each must be right: about ", "% with profile.json, ",
+		"as good as large to within 50.00 points of the runs, which have 4.0 steps each; on unseen queries", "RUNS RIGHT, if a run has 4.0 steps and each must be right: about ", "% with profile.json, ",
 		"% always asking large, ", "% with policy.hcl without a profile (as far as these labels tell: verdicts on runs, else how the answers of all models agree)\n", "each by itself (verdicts on runs, else how the answers of all models agree)",
 	} {
 		if !strings.Contains(got, want) {

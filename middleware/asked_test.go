@@ -91,6 +91,14 @@ func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 			t.Errorf("%s: %s", dialect, reasons)
 		}
 	}
+	// In the first form of Anthropic's MCP connector, no tool stands for the servers.
+	for servers, want := range map[string]string{`[{"type":"url","name":"s","url":"https://x"}]`: "has no tool mcp_servers of anthropic", "[]": ""} {
+		m := one(t, large(&nativeModel{resp: text("spoken")}))
+		_, err := m.GenerateContent(t.Context(), human("hello"), middleware.WithParams(middleware.Params{Extra: map[string]json.RawMessage{"mcp_servers": []byte(servers)}, Dialect: middleware.DialectAnthropic}))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("mcp_servers %s: %v, want %q", servers, err, want)
+		}
+	}
 	yes := true
 	for _, able := range []bool{false, true} {
 		c := small(says("fine"))

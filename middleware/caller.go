@@ -357,7 +357,7 @@ func (m *Model) tokensHaveSecrets(tokens []sdk.TokenLogProb) bool {
 // such models search for each answer without reporting it.
 func (c *call) withSearch(u sdk.Usage, d *deployment) sdk.Usage {
 	if _, searches := c.params.Extra["web_search_options"]; searches && d.usesDialect(DialectChat) && u != (sdk.Usage{}) {
-		u.HostedCalls = max(u.HostedCalls, 1)
+		u.HostedCalls, u.Searches = max(u.HostedCalls, 1), max(u.Searches, 1)
 	}
 	return u
 }

@@ -40,7 +40,7 @@ var (
 			"reasoning_format repeat_penalty repetition_penalty response_format safe_prompt service_tier skip_special_tokens stop_token_ids stream_options structured_outputs " +
 			"thinking.display thinking.type tool_choice tools.*.cache_control top_a top_k typical_p web_search_options"),
 		DialectResponses: NewMemberSet("client_metadata context_management include max_tool_calls prompt_cache_retention reasoning.context reasoning.generate_summary service_tier " +
-			"stream_options text tool_choice tools.*.defer_loading truncation"),
+			"stream_options text tool_choice tools.*.defer_loading tools.*.strict truncation"),
 		DialectAnthropic: NewMemberSet("anthropic_beta cache_control.ttl cache_control.type container context_management inference_geo mcp_servers metadata output_config.effort " +
 			"output_config.format output_config.task_budget output_format service_tier speed thinking.budget_tokens thinking.display thinking.type tool_choice tools.*.allowed_callers " +
 			"tools.*.cache_control tools.*.defer_loading tools.*.eager_input_streaming tools.*.input_examples"),

@@ -148,10 +148,17 @@ func (t *target) refusalReason(c *call) (why string) {
 // tool follows.
 const ReasonNoTool = "has no tool "
 
-// neededTool returns the type of the first raw tool that is not optional, or "".
+// neededTool returns the type of the first raw tool that is not optional, or "". In the first form of Anthropic's MCP
+// connector, only mcp_servers names tools.
 func (c *call) neededTool() string {
+	var names []string
 	for _, raw := range c.params.RawTools {
-		name := rawToolType(raw)
+		names = append(names, rawToolType(raw))
+	}
+	if servers := c.params.Extra["mcp_servers"]; c.params.Dialect == DialectAnthropic && len(servers) > len("null") { // or an empty list
+		names = append(names, "mcp_servers")
+	}
+	for _, name := range names {
 		if !slices.ContainsFunc(c.m.c.OptionalTools, func(o string) bool { return name == o || strings.HasPrefix(name, o+"_") }) {
 			return name
 		}

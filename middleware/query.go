@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -85,11 +86,25 @@ func (c *call) neededCall() string {
 	switch mode, function, _ := ToolChoice(&c.resolved); {
 	case len(c.resolved.Tools)+len(c.params.RawTools) == 0: // the choice is not sent
 		return ""
-	case function == "" && mode == "required":
+	case function == "" && cmp.Or(mode, c.allowedMode()) == "required":
 		return sdk.AnyTool
 	default:
 		return function
 	}
+}
+
+// allowedMode returns the mode of a tool choice of the type allowed_tools, of chat completions or Responses, or "".
+func (c *call) allowedMode() string {
+	raw, isSet := c.params.Extra["tool_choice"]
+	if !isSet {
+		return ""
+	}
+	var choice struct {
+		Mode    string
+		Allowed struct{ Mode string } `json:"allowed_tools"`
+	}
+	_ = json.Unmarshal(raw, &choice) // on an error nothing is required
+	return cmp.Or(choice.Mode, choice.Allowed.Mode)
 }
 
 func (c *call) label() {

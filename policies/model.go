@@ -100,6 +100,8 @@ type Price struct {
 	// Fee per use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent.
 	// Caps reserve it for each use that the request allows.
 	HostedCallUSD float64 `policy:"hosted_call_usd" min:"0" json:"hosted_call_usd,omitempty"`
+	// Fee per web search that the provider reports, in US dollars; hosted_call_usd when absent.
+	SearchUSD float64 `policy:"search_usd" min:"0" json:"search_usd,omitempty"`
 	// Confirms that the model costs nothing. Prices of 0 are an error without it.
 	Free bool `policy:"free" json:"free,omitempty"`
 }
@@ -197,7 +199,7 @@ func (m *Model) SDK() sdk.Model {
 func (p Price) SDK() sdk.Price {
 	s := sdk.Price{
 		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, AudioInput: p.AudioInput, Output: p.Output, Reasoning: p.Reasoning,
-		FastFactor: p.FastFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD,
+		FastFactor: p.FastFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD, SearchUSD: p.SearchUSD,
 	}
 	if p.LongContextTokens > 0 {
 		s.Long = sdk.LongContext{Tokens: p.LongContextTokens, InputFactor: cmp.Or(p.LongContextInputFactor, 2), OutputFactor: cmp.Or(p.LongContextOutputFactor, 2)}

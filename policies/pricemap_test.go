@@ -132,3 +132,16 @@ func TestUpdateCatalogRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Searches are booked at the price of the model's provider, and not at the highest one of any provider.
+func TestCatalogPricesSearches(t *testing.T) {
+	for name, want := range map[string]float64{"anthropic/claude-sonnet-4-5": 0.01, "openai/gpt-5": 0.01, "openai/gpt-4.1": 0.025, "gemini/gemini-3.5-flash": 0.014, "mistral/mistral-small-latest": 0} {
+		list, _, err := policies.ShowCatalog([]string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list[0].Price.SDK(); got.SearchUSD != want || got.HostedCallUSD != 0 {
+			t.Errorf("%s: %v USD for a search, %v for other tools; want %v and the default", name, got.SearchUSD, got.HostedCallUSD, want)
+		}
+	}
+}

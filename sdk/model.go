@@ -48,9 +48,10 @@ type Price struct {
 	// FastFactor multiplies the prices on the provider's faster tier; 0 means unknown.
 	FastFactor float64 `json:"fast_factor,omitempty"`
 	// RequestUSD is charged per request, and HostedCallUSD per use of a tool that the provider runs, such
-	// as a search; both are in US dollars.
+	// as a search; both are in US dollars. SearchUSD is the price of a web search; 0 means HostedCallUSD.
 	RequestUSD    float64 `json:"request_usd,omitempty"`
 	HostedCallUSD float64 `json:"hosted_call_usd,omitempty"`
+	SearchUSD     float64 `json:"search_usd,omitempty"`
 }
 
 // LongContext holds the price factors for requests whose prompt has more than Tokens tokens. If Tokens
@@ -69,8 +70,10 @@ type Usage struct {
 	CacheWriteTokens  int `json:"cache_write_tokens,omitempty"`
 	OutputTokens      int `json:"output_tokens"`
 	ReasoningTokens   int `json:"reasoning_tokens,omitempty"`
-	// HostedCalls counts the uses of tools that the provider ran within the call, such as searches.
+	// HostedCalls counts the uses of tools that the provider ran within the call, and Searches those of
+	// them that were web searches.
 	HostedCalls int `json:"hosted_calls,omitempty"`
+	Searches    int `json:"searches,omitempty"`
 	// Estimated is true if the provider reported no usage and the counts were estimated from the texts.
 	Estimated bool `json:"estimated,omitempty"`
 }
@@ -84,6 +87,7 @@ func (u Usage) Add(v Usage) Usage {
 		OutputTokens:      u.OutputTokens + v.OutputTokens,
 		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
 		HostedCalls:       u.HostedCalls + v.HostedCalls,
+		Searches:          u.Searches + v.Searches,
 		Estimated:         u.Estimated || v.Estimated,
 	}
 }
@@ -95,7 +99,8 @@ func (p Price) CostUSD(u Usage) float64 {
 	if p.Long.Tokens > 0 && u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens > p.Long.Tokens {
 		input, output = input*p.Long.InputFactor, output*p.Long.OutputFactor
 	}
-	usd := (input+output)/1e6 + float64(u.HostedCalls)*p.HostedCallUSD
+	searches := min(u.Searches, u.HostedCalls)
+	usd := (input+output)/1e6 + float64(u.HostedCalls-searches)*p.HostedCallUSD + float64(searches)*cmp.Or(p.SearchUSD, p.HostedCallUSD)
 	if p.RequestUSD > 0 && u != (Usage{Estimated: u.Estimated}) {
 		usd += p.RequestUSD
 	}

@@ -171,6 +171,16 @@ type Decision struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Belief returns the belief about a model, or nil.
+func (d *Decision) Belief(model string) *Belief {
+	for i := range d.Models {
+		if d.Models[i].Model == model {
+			return &d.Models[i]
+		}
+	}
+	return nil
+}
+
 // Belief is the strategy's input about one model at one decision.
 type Belief struct {
 	Model   string   `json:"model"`
@@ -261,18 +271,12 @@ func (t *Trace) HasCosts() bool {
 	return isCost(t.CostUSD)
 }
 
-// Belief returns what was believed of a model before the step's first decision, with its price, or nil if that is
-// not recorded.
+// Belief returns the belief about a model at the step's first decision, or nil if it is not recorded.
 func (t *Trace) Belief(model string) *Belief {
 	if len(t.Decisions) == 0 {
 		return nil
 	}
-	models := t.Decisions[0].Models
-	i := slices.IndexFunc(models, func(b Belief) bool { return b.Model == model })
-	if i < 0 {
-		return nil
-	}
-	return &models[i]
+	return t.Decisions[0].Belief(model)
 }
 
 // CallUSD returns the cost of one of the step's calls at another price of its model; see [Price.ConvertUSD].

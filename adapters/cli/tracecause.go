@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
@@ -57,7 +56,7 @@ func isRetry(t *sdk.Trace, i int) bool {
 
 func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
-	if b := beliefOf(d, d.Look); b != nil && b.Look != nil {
+	if b := d.Belief(d.Look); b != nil && b.Look != nil {
 		return fmt.Sprintf("%s is bought for the answer of %s, for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(b))
 	}
 	why, err := view.ExplainDecision(t, k)
@@ -66,7 +65,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 		if d.Run == "" {
 			why = fmt.Sprintf("%s stopped: %s", t.Strategy, say.Because(t.Stop))
 		}
-		if b := beliefOf(d, cmp.Or(d.Run, d.Answer)); b != nil {
+		if b := d.Belief(cmp.Or(d.Run, d.Answer)); b != nil {
 			why += fmt.Sprintf(" (quality %.2f, %s USD)", b.Quality.Mean, usd(b.CostUSD))
 		}
 	}
@@ -74,14 +73,6 @@ func decisionBasis(t *sdk.Trace, k int) string {
 		why += " Note: " + d.Note
 	}
 	return why
-}
-
-// beliefOf returns the belief about a model at a decision, or nil.
-func beliefOf(d *sdk.Decision, model string) *sdk.Belief {
-	if i := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
-		return &d.Models[i]
-	}
-	return nil
 }
 
 // callReason explains a call that the strategy did not choose.

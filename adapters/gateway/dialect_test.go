@@ -129,7 +129,7 @@ func TestResponsesArriveWhole(t *testing.T) {
 		Metadata: map[string]string{"team": "blue"}, Dialect: middleware.DialectResponses,
 		Schema:   &middleware.Schema{Name: "x", Strict: new(true), Schema: json.RawMessage(`{"type":"object"}`)},
 		RawTools: []json.RawMessage{json.RawMessage(`{"type":"web_search"}`)},
-		Extra:    map[string]json.RawMessage{"include": json.RawMessage(`["reasoning.encrypted_content"]`)},
+		Extra:    map[string]json.RawMessage{"include": json.RawMessage(`["reasoning.encrypted_content"]`), "tools": json.RawMessage(`{"look":{"strict":true}}`)},
 	})
 	if !cmp.Equal(model.options.Tools, lookTool) || model.options.ToolChoice != "required" {
 		t.Errorf("options: %+v", model.options)

@@ -404,6 +404,10 @@ func TestModels(t *testing.T) {
 	if code, body := get("/v1/models/gpt-9"); code != 404 || !strings.Contains(body, "model_not_found") {
 		t.Errorf("status %d: %s", code, body)
 	}
+	h = newGateway(t, gateway.Options{Model: says(llms.ContentChoice{}), AnyModel: true})
+	if code, body := get("/v1/models/gpt-9"); code != 200 || !strings.Contains(body, `"id":"gpt-9"`) {
+		t.Errorf("any model: status %d: %s", code, body)
+	}
 	if code, body := get(chatPath); code != 405 {
 		t.Errorf("status %d: %s", code, body)
 	}

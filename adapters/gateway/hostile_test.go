@@ -348,6 +348,37 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
+// Proxies that end TLS can continue with HTTP/2, without an upgrade.
+func TestHTTP2WithoutTLS(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi"})}).Serve(ctx, l, gateway.Serving{Grace: time.Second})
+	}()
+	for major, set := range map[int]func(*http.Protocols){
+		1: func(p *http.Protocols) { p.SetHTTP1(true) }, 2: func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
+	} {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		set(transport.Protocols)
+		resp, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("http://"+l.Addr().String()+chatPath, "application/json", strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.ProtoMajor != major || resp.StatusCode != http.StatusOK {
+			t.Errorf("HTTP/%d, status %d; want HTTP/%d", resp.ProtoMajor, resp.StatusCode, major)
+		}
+		transport.CloseIdleConnections()
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
 // Names that are not UTF-8 are rejected from any client, because they would become labels of metrics and spans.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	keys, err := gateway.Keys(map[string]string{"k-blue": "blue"})

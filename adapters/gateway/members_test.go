@@ -327,12 +327,34 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 		"top_k, thinking.budget_tokens, stop_sequences": {path: messagesPath, open: exampleAPIs["Responses"].open, answer: exampleAPIs["Responses"].answer,
 			request: `{"max_tokens":2000,"top_k":3,"stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"hi"}]}`},
 		"temperature": {path: responsesPath, open: unable, answer: chat.answer, request: `{"input":"hi","temperature":0.5}`},
+		" ": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],
+			"output_format":{"type":"json_schema","schema":{"type":"object","properties":{},"additionalProperties":false}}}`},
 		"name, detail": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
 		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != strings.TrimSpace(want) || got != gjson.Get(w.body, "stepfall.not_sent").Str {
 			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
+		}
+	}
+}
+
+// Leaving out strict has a meaning in Responses, and only there: the API then makes the schema strict.
+func TestFunctionsOfResponsesCanOmitStrict(t *testing.T) {
+	for members, want := range map[string][2]string{ // in Responses, and in chat completions
+		"":                {"", ""},
+		`,"strict":null`:  {"", ""},
+		`,"strict":false`: {"false", ""},
+		`,"strict":true`:  {"true", "true"},
+	} {
+		for i, name := range []string{"Responses", "chat"} {
+			api := exampleAPIs[name]
+			up, w := askExample(t, exampleAPI{path: responsesPath, open: api.open, answer: api.answer},
+				`{"input":"hi","tools":[{"type":"function","name":"a.b","parameters":{"type":"object","properties":{}}`+members+`}]}`, upstream{whole: api.answer})
+			got, unsent := gjson.Get(up.body, "tools.0.strict").Raw+gjson.Get(up.body, "tools.0.function.strict").Raw, w.header.Get("X-Stepfall-Not-Sent")
+			if w.code != http.StatusOK || got != want[i] || unsent != "" {
+				t.Errorf("%q to %s: status %d, strict is %q, want %q; not sent: %q", members, name, w.code, got, want[i], unsent)
+			}
 		}
 	}
 }

@@ -65,7 +65,7 @@ func modelPath(path string) (string, bool) {
 
 func (g *Gateway) model(x *exchange, id string) *Refusal {
 	names := g.names(x)
-	if !slices.Contains(names, id) {
+	if isAny := g.o.AnyModel && x.Client.Models == nil; !isAny && !slices.Contains(names, id) {
 		return notFound(id, names, "")
 	}
 	x.json(http.StatusOK, g.entry(id))

@@ -56,8 +56,13 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	}
 	steps, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // proxies that end TLS can continue with HTTP/2
 	server := &http.Server{
-		Handler: o.Handler, ReadHeaderTimeout: g.o.Patience, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 * maxHeader,
+		Protocols: &protocols,
+		Handler:   o.Handler, ReadHeaderTimeout: g.o.Patience, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 * maxHeader,
 		BaseContext: func(net.Listener) context.Context { return steps },
 		ErrorLog:    g.o.Logger.StandardLogger(nil),
 	}

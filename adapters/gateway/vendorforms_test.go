@@ -49,7 +49,8 @@ func TestAForcedCallIsMade(t *testing.T) {
 	g := behind(t, []middleware.Dialect{middleware.DialectOllama, middleware.DialectAnthropic}, ollama, claude)
 	for choice, words := range map[string]string{
 		`"required"`: "Answer with a call of one of the tools.",
-		`{"type":"function","function":{"name":"look"}}`: "Answer with a call of the tool look.",
+		`{"type":"function","function":{"name":"look"}}`:                                                                        "Answer with a call of the tool look.",
+		`{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"function","function":{"name":"look"}}]}}`: "Answer with a call of one of the tools.",
 	} {
 		_, body := postChat(t.Context(), t, g, "{"+twoTools+`,"tool_choice":`+choice+"}")
 		if name := gjson.Get(body, "choices.0.message.tool_calls.0.function.name").Str; name != "look" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -24,9 +25,7 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.seen == nil || len(r.seen) >= maxRuns {
-		r.seen = map[runName]bool{}
-	}
+	lookup.MakeRoom(&r.seen, maxRuns)
 	r.seen[runName{t.Tenant, t.Run}] = true
 }
 

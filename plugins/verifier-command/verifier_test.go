@@ -165,3 +165,11 @@ func TestIsolation(t *testing.T) {
 		t.Errorf("lacking: %+v", lacking)
 	}
 }
+
+// Each layer that does not exist is reported, not only the first.
+func TestUnknownLayersAreAllReported(t *testing.T) {
+	_, err := open(t.Context(), Config{Command: []string{"true"}, Require: []string{"walls", "network", "moat"}})
+	if err == nil || !strings.Contains(err.Error(), "walls") || !strings.Contains(err.Error(), "moat") {
+		t.Errorf("got %v, want both", err)
+	}
+}

@@ -3,6 +3,10 @@
 # is from. A policy changes an entry, or adds one, by a catalog block of its own.
 # Faster tiers: https://openai.com/api-fast-mode/, https://platform.claude.com/docs/en/build-with-claude/fast-mode,
 # and at most twice the price at Google, https://ai.google.dev/gemini-api/docs/pricing.
+# Web searches, which are younger than some entries: OpenAI's as of 2026-03-12, https://www.modelcostwatch.com/openai/tool-costs/web-search
+# (without reasoning the 0.025 of web_search_preview, although web_search costs 0.01 there too); Anthropic's as of
+# 2026-05-22, https://platform.claude.com/docs/en/about-claude/pricing; Gemini 3's as of 2026, from
+# https://github.com/iyulab/TokenMeter/releases/tag/v0.13.0. Gemini 2.5 charges the default of 0.035, once for a prompt.
 
 catalog "openai/gpt-4o" {
   as_of             = "2025-08-07"
@@ -15,6 +19,7 @@ catalog "openai/gpt-4o" {
     cached_input_usd_per_million = 1.25
     output_usd_per_million       = 10
     fast_factor                  = 1.7
+    search_usd                   = 0.025
   }
 }
 
@@ -41,6 +46,7 @@ catalog "openai/gpt-4o-mini" {
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 0.6
     fast_factor                  = 1.67
+    search_usd                   = 0.025
   }
 }
 
@@ -55,6 +61,7 @@ catalog "openai/gpt-4.1" {
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 8
     fast_factor                  = 1.75
+    search_usd                   = 0.025
   }
 }
 
@@ -69,6 +76,7 @@ catalog "openai/gpt-4.1-mini" {
     cached_input_usd_per_million = 0.1
     output_usd_per_million       = 1.6
     fast_factor                  = 1.75
+    search_usd                   = 0.025
   }
 }
 
@@ -97,6 +105,7 @@ catalog "openai/gpt-5" {
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -111,6 +120,7 @@ catalog "openai/gpt-5-mini" {
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 2
     fast_factor                  = 1.8
+    search_usd                   = 0.01
   }
 }
 
@@ -124,6 +134,7 @@ catalog "openai/gpt-5-nano" {
     input_usd_per_million        = 0.05
     cached_input_usd_per_million = 0.005
     output_usd_per_million       = 0.4
+    search_usd                   = 0.01
   }
 }
 
@@ -138,6 +149,7 @@ catalog "openai/o4-mini" {
     cached_input_usd_per_million = 0.275
     output_usd_per_million       = 4.4
     fast_factor                  = 1.82
+    search_usd                   = 0.01
   }
 }
 
@@ -152,6 +164,7 @@ catalog "anthropic/claude-3-5-haiku-latest" {
     cached_input_usd_per_million = 0.08
     cache_write_usd_per_million  = 1
     output_usd_per_million       = 4
+    search_usd                   = 0.01
   }
 }
 
@@ -166,6 +179,7 @@ catalog "anthropic/claude-haiku-4-5" {
     cached_input_usd_per_million = 0.1
     cache_write_usd_per_million  = 1.25
     output_usd_per_million       = 5
+    search_usd                   = 0.01
   }
 }
 
@@ -180,6 +194,7 @@ catalog "anthropic/claude-sonnet-4-5" {
     cached_input_usd_per_million = 0.3
     cache_write_usd_per_million  = 3.75
     output_usd_per_million       = 15
+    search_usd                   = 0.01
   }
 }
 
@@ -194,6 +209,7 @@ catalog "anthropic/claude-opus-4-1" {
     cached_input_usd_per_million = 1.5
     cache_write_usd_per_million  = 18.75
     output_usd_per_million       = 75
+    search_usd                   = 0.01
   }
 }
 
@@ -247,6 +263,7 @@ catalog "openai/gpt-5.1" {
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -261,6 +278,7 @@ catalog "openai/gpt-5.2" {
     cached_input_usd_per_million = 0.175
     output_usd_per_million       = 14
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -276,6 +294,7 @@ catalog "openai/gpt-5.4" {
     cached_input_usd_per_million = 0.25
     output_usd_per_million       = 15
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -290,6 +309,7 @@ catalog "openai/gpt-5.4-mini" {
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 4.5
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -303,6 +323,7 @@ catalog "openai/gpt-5.4-nano" {
     input_usd_per_million        = 0.2
     cached_input_usd_per_million = 0.02
     output_usd_per_million       = 1.25
+    search_usd                   = 0.01
   }
 }
 
@@ -317,6 +338,7 @@ catalog "openai/gpt-5.5" {
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 30
     fast_factor                  = 2.5
+    search_usd                   = 0.01
   }
 }
 
@@ -331,6 +353,7 @@ catalog "anthropic/claude-opus-4-5" {
     cached_input_usd_per_million = 0.5
     cache_write_usd_per_million  = 6.25
     output_usd_per_million       = 25
+    search_usd                   = 0.01
   }
 }
 
@@ -346,6 +369,7 @@ catalog "anthropic/claude-opus-4-6" {
     cache_write_usd_per_million  = 6.25
     output_usd_per_million       = 25
     fast_factor                  = 6
+    search_usd                   = 0.01
   }
 }
 
@@ -360,6 +384,7 @@ catalog "anthropic/claude-sonnet-4-6" {
     cached_input_usd_per_million = 0.3
     cache_write_usd_per_million  = 3.75
     output_usd_per_million       = 15
+    search_usd                   = 0.01
   }
 }
 
@@ -375,6 +400,7 @@ catalog "anthropic/claude-opus-4-8" {
     cache_write_usd_per_million  = 6.25
     output_usd_per_million       = 25
     fast_factor                  = 2
+    search_usd                   = 0.01
   }
 }
 
@@ -433,6 +459,7 @@ catalog "gemini/gemini-3.5-flash" {
     input_usd_per_million  = 1.5
     output_usd_per_million = 9
     fast_factor            = 2
+    search_usd             = 0.014
   }
 }
 

@@ -62,20 +62,23 @@ func (q *Request) demandOf(m *sdk.Model, price sdk.Price, isCapped bool) demand 
 	if !q.DropsInput && price.Input > 0 {
 		d.prompt = q.Query.Messages
 	}
-	completion := float64(d.limit + q.PredictedTokens)
-	if d.limit == 0 {
-		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
+	choices, unlimited := float64(max(q.Choices, 1)), cmp.Or(float64(m.ContextTokens), unknownTokens)
+	d.output = choices * unlimited
+	if d.limit > 0 {
+		d.output = choices * float64(d.limit+q.PredictedTokens)
 	}
-	d.output = float64(max(q.Choices, 1)) * completion
 	d.hostedCalls = max(q.HostedCalls, 0)
-	d.hosted = float64(d.hostedCalls) * d.price.HostedCallUSD
+	d.hosted = float64(d.hostedCalls) * max(d.price.HostedCallUSD, d.price.SearchUSD)
 	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
 	switch {
 	case q.PromptBytes == 0: // any number of completions, which their caller accounts for
 		d.input = max(float64(m.ContextTokens), unknownTokens)
 		d.output = d.input
-	case !isCapped && q.Images > 0:
-		d.input = max(d.input, float64(m.ContextTokens))
+	case !isCapped: // nothing is reserved, and some servers bill thinking and images beyond any limit that is known here
+		d.output = max(d.output, choices*unlimited)
+		if q.Images > 0 {
+			d.input = max(d.input, float64(m.ContextTokens))
+		}
 	}
 	return d
 }
@@ -137,7 +140,7 @@ func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil 
 // refute returns why a call with demand d cannot have used u, or "". The answer is nil if the call did
 // not complete.
 func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
-	if min(u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls) < 0 {
+	if min(u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls, u.Searches) < 0 {
 		return "the reported usage has a count below zero or a broken one"
 	}
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
@@ -149,7 +152,7 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
 	case u.HostedCalls > d.hostedCalls:
 		return fmt.Sprintf("%d uses of the provider's tools are reported of a request that can cause %d", u.HostedCalls, d.hostedCalls)
-	case answer != nil && (u.Estimated || u == (sdk.Usage{HostedCalls: u.HostedCalls})):
+	case answer != nil && (u.Estimated || u == (sdk.Usage{HostedCalls: u.HostedCalls, Searches: u.Searches})):
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerTokens(answer) > 0:
 		return "no output tokens are reported beside an answer"
@@ -192,7 +195,7 @@ func (d *demand) estimateUsage(a *sdk.Answer) sdk.Usage {
 		u.Estimated = true
 		return u
 	}
-	return sdk.Usage{InputTokens: d.promptTokens, OutputTokens: answerTokens(a), HostedCalls: min(max(a.Usage.HostedCalls, 0), d.hostedCalls), Estimated: true}
+	return sdk.Usage{InputTokens: d.promptTokens, OutputTokens: answerTokens(a), HostedCalls: max(u.HostedCalls, 0), Searches: max(u.Searches, 0), Estimated: true}
 }
 
 // bytesPerToken is about the average of English prose, for estimates.

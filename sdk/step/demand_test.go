@@ -134,7 +134,8 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 // Usage that a request can cause is accepted, and nothing is reserved without a cap.
 func TestHonestUsageIsBelieved(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000, Capabilities: sdk.Capabilities{Tools: true, Images: true}}
-	tools, image := query(), query()
+	tools, image, limited := query(), query(), query()
+	limited.MaxOutputTokens = 16
 	tools.Tools = []sdk.Tool{{Name: "find"}}
 	image.Messages[0].Parts = append(image.Messages[0].Parts, sdk.Part{Kind: sdk.PartImageURL, URL: "https://example.com/a.png"})
 	for name, c := range map[string]struct {
@@ -154,6 +155,9 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"a search":                  {step.Request{Query: query(), PromptBytes: 40, ContextReads: 20}, sdk.Usage{InputTokens: 300_000, OutputTokens: 12}, 0, ""},
 		"no limit, no cap":          {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 90_000}, 0, ""},
 		"no limit, cap":             {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 5001}, 1, "5001 output tokens"},
+		"a limit, no cap":           {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 34, ReasoningTokens: 64}, 0, ""},
+		"beyond the context":        {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 100_001}, 0, "100001 output tokens"},
+		"a limit, cap":              {step.Request{Query: limited, PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 34, ReasoningTokens: 64}, 1, "98 output tokens"},
 		"with its reasoning":        {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 1000, ReasoningTokens: 4000}, 1, ""},
 		"three answers":             {step.Request{Query: query(), PromptBytes: 40, Choices: 3}, sdk.Usage{InputTokens: 10, OutputTokens: 15_000}, 1, ""},
 		"and a prediction":          {step.Request{Query: query(), PromptBytes: 40, PredictedTokens: 50}, sdk.Usage{InputTokens: 10, OutputTokens: 5050}, 1, ""},
@@ -339,7 +343,7 @@ func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
 func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 	const usdCap = 1.0
 	model := sdk.Model{Name: "m", MaxOutputTokens: 1000, Price: sdk.Price{
-		Input: 1, Output: 10, RequestUSD: 0.02, HostedCallUSD: 0.05, Long: sdk.LongContext{Tokens: 10_000, InputFactor: 2, OutputFactor: 1.5},
+		Input: 1, Output: 10, RequestUSD: 0.02, HostedCallUSD: 0.05, SearchUSD: 0.01, Long: sdk.LongContext{Tokens: 10_000, InputFactor: 2, OutputFactor: 1.5},
 	}}
 	for name, c := range map[string]struct {
 		prompt, hosted int
@@ -352,7 +356,8 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02, false},
 		"searches not reported":  {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, false},
 		"searches offered":       {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, true},
-		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05, false},
+		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4, Searches: 3}, 0.0001 + 0.01 + 0.02 + 0.05 + 3*0.01, true},
+		"uses of other tools":    {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05, false},
 	} {
 		billed, calls := 0.0, 0
 		ledger := step.NewMemory(step.Caps{RunUSD: usdCap})

@@ -184,11 +184,14 @@ func foreignNames(p *middleware.Params, field string) (names []string) {
 			switch v := gjson.ParseBytes(p.Extra[name]); {
 			case name == "include" && includesOnlyOwn(p.Extra[name]):
 			case name == "thinking" && p.ReasoningTokens != nil: // which corresponds to it
+			case name == "output_format": // which is the answer's schema
 			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // only the allowed tools are offered, see Limits.fitTools
 			case name == "tools" && v.IsObject(): // unknown members of functions, by function name
 				for _, members := range v.Map() {
 					for member := range members.Map() {
-						names = append(names, "tools."+member)
+						if member != "strict" { // which is sent as the function's
+							names = append(names, "tools."+member)
+						}
 					}
 				}
 			default:

@@ -83,7 +83,7 @@ func (s *geminiReader) Event(data []byte) error {
 	}
 	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
 	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
-		x.Usage.HostedCalls = n
+		x.Usage.HostedCalls, x.Usage.Searches = n, n
 	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // for instance of maps
 		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
 	}

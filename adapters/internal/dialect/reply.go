@@ -176,7 +176,7 @@ func (r *Reply) endChoice(c *replyChoice, stop string) {
 // and ignored.
 func (r *Reply) setUsage(u sdk.Usage) {
 	before := r.Extra.Usage
-	u.HostedCalls = max(u.HostedCalls, before.HostedCalls)
+	u.HostedCalls, u.Searches = max(u.HostedCalls, before.HostedCalls), max(u.Searches, before.Searches)
 	u.ReasoningTokens = max(u.ReasoningTokens, before.ReasoningTokens)
 	u.OutputTokens = max(u.OutputTokens, before.OutputTokens+before.ReasoningTokens-u.ReasoningTokens)
 	r.Extra.Usage, r.isUsageOld = u, false

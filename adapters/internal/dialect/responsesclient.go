@@ -42,9 +42,12 @@ func (responses) Write(c *Call) (Object, error) {
 		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
-		// If strict is missing, the API assumes true and changes the schema.
 		tool := functionObject(f, "parameters", json.RawMessage("null"))
-		tool["type"], tool["strict"] = "function", f.Strict
+		tool["type"] = "function"
+		// If strict is missing, the API assumes true and changes the schema. Only its own clients can mean that.
+		if own := gjson.GetBytes(p.Extra["tools"], gjson.Escape(f.Name)+".strict"); p.Dialect != middleware.DialectResponses || own.IsBool() {
+			tool["strict"] = f.Strict
+		}
 		return tool
 	})
 	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
@@ -417,6 +420,9 @@ func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) 
 func (s *responsesReader) addItem(c *replyChoice, it *outputItem, raw json.RawMessage) {
 	if it.isBilled(raw) { // even if the answer failed after it
 		s.Extra.Usage.HostedCalls++
+		if it.Type == "web_search_call" {
+			s.Extra.Usage.Searches++
+		}
 	}
 	if it.Type == "function_call" {
 		if p := it.members(raw); p != nil {

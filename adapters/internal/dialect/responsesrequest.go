@@ -45,7 +45,7 @@ func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 // The members of parameters, tools, items and parts that are read here.
 var (
 	knownOfResponses     = newKnown("text.format.type text.format.name text.format.description text.format.schema text.format.strict tool_choice.type tool_choice.name" + responsesFields.names())
-	knownOfResponsesTool = newKnown("type name description parameters strict")
+	knownOfResponsesTool = newKnown("type name description parameters") // strict is kept too, since leaving it out has a meaning
 	knownOfItem          = newKnown("type id status role content call_id name arguments output")
 )
 

@@ -120,7 +120,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	} else {
 		reasoning = max(reasoning, beyond)
 	}
-	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
+	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted, Searches: hosted}
 	// Anthropic's other counts do not include the tokens for compacting a context.
 	for _, one := range v.Get("iterations").Array() {
 		if one.Get("type").Str != "compaction" {

@@ -15,20 +15,21 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		read  func(*Reply) Reader
 		whole string
 		want  int
+		found int // by searching
 	}{
-		"chat":      {chat{}.Reader, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"num_sources_used":3}}`, 3},
-		"messages":  {messages{}.Reader, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1,"server_tool_use":{"web_search_requests":2}}}`, 2},
-		"code":      {messages{}.Reader, `{"type":"message","content":[{"type":"server_tool_use","id":"s","name":"bash_code_execution","input":{}},{"type":"server_tool_use","id":"t","name":"web_fetch","input":{}},{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, 1},
-		"maps":      {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"maps":{}},{"maps":{}}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 1},
-		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3},
-		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
+		"chat":      {chat{}.Reader, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"num_sources_used":3}}`, 3, 3},
+		"messages":  {messages{}.Reader, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1,"server_tool_use":{"web_search_requests":2}}}`, 2, 2},
+		"code":      {messages{}.Reader, `{"type":"message","content":[{"type":"server_tool_use","id":"s","name":"bash_code_execution","input":{}},{"type":"server_tool_use","id":"t","name":"web_fetch","input":{}},{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, 1, 0},
+		"maps":      {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"maps":{}},{"maps":{}}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 1, 0},
+		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3, 1},
+		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2, 2},
 	} {
 		r := &Reply{Emit: func(*middleware.Delta) {}}
 		if err := c.read(r).Whole([]byte(c.whole)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if u := r.Extra.Usage; u.HostedCalls != c.want || u.InputTokens != 1 {
-			t.Errorf("%s: %+v, want %d uses", name, u, c.want)
+		if u := r.Extra.Usage; u.HostedCalls != c.want || u.Searches != c.found || u.InputTokens != 1 {
+			t.Errorf("%s: %+v, want %d uses and %d searches", name, u, c.want, c.found)
 		}
 	}
 }

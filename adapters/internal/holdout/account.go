@@ -249,7 +249,7 @@ func (c *Comparison) Pending() string {
 	if min(c.Baseline.Runs, c.Policy.Runs) >= minRuns {
 		return ""
 	}
-	return fmt.Sprintf("The holdout compares costs from %d runs of each kind on; it has %d by the policy and %d by the baseline.", minRuns, c.Policy.Runs, c.Baseline.Runs)
+	return fmt.Sprintf("The holdout compares costs from %d runs of each kind on; it has %d by the policy and %d that went the baseline's way.", minRuns, c.Policy.Runs, c.Baseline.Runs)
 }
 
 // Harm describes the significant harm that the policy does, or returns "".
@@ -267,7 +267,7 @@ func (c *Comparison) Harm() string {
 	case c.Dearer():
 		return "costs more than the baseline"
 	case worse != "":
-		return "does harm: " + worse + " than the baseline's"
+		return "does harm: " + worse + " than of the baseline's"
 	}
 	return ""
 }

@@ -46,12 +46,12 @@ func TestHarmIsSeenInComplaintsAlone(t *testing.T) {
 	if seen == 0 || c.Success != nil || c.Failures == nil || c.Failures.Low > 0.18 || c.Failures.High < 0.18 {
 		t.Errorf("harm seen after %d runs: %+v", seen, c)
 	}
-	for _, want := range []string{"Reported as failed: 2", "% of all 13", "Warning: the policy does harm: more of its runs are reported as failed than the baseline's."} {
+	for _, want := range []string{"Reported as failed: 2", "% of all 13", "Warning: the policy does harm: more of its runs are reported as failed than of the baseline's."} {
 		if !strings.Contains(c.String(), want) {
 			t.Errorf("%q is not in %s", want, &c)
 		}
 	}
-	if strings.Contains(c.String(), "Right: ") {
+	if strings.Contains(c.String(), "Right:") {
 		t.Errorf("a share of right runs is stated although nobody reports right ones: %s", &c)
 	}
 	// A few thanks among the complaints do not hide it.

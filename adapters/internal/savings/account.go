@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -186,22 +187,9 @@ func (s *sums) addShadow(t *sdk.Trace) {
 func (a *Account) note(t *sdk.Trace, v runVerdict) {
 	unit := holdout.Unit(t.Tenant, t.Run, "", "")
 	if _, known := a.runs[unit]; !known {
-		makeRoom(&a.runs, maxRuns)
+		lookup.MakeRoom(&a.runs, maxRuns)
 	}
 	a.runs[unit] = a.runs[unit].with(v)
-}
-
-// makeRoom creates a map if it is nil, and drops arbitrary entries of a full one.
-func makeRoom[M ~map[K]V, K comparable, V any](m *M, most int) {
-	if *m == nil {
-		*m = M{}
-	}
-	for key := range *m {
-		if len(*m) < most {
-			return
-		}
-		delete(*m, key)
-	}
 }
 
 func (v runVerdict) with(w runVerdict) runVerdict {
@@ -271,7 +259,7 @@ func (a *Account) Add(b *Account) {
 		m[0].merge(m[1])
 	}
 	for name, v := range b.judged {
-		own := entry(&a.judged, name)
+		own := lookup.Entry(&a.judged, name)
 		own.passed, own.failed, own.inconclusive = own.passed+v.passed, own.failed+v.failed, own.inconclusive+v.inconclusive
 		own.erring, own.right = own.erring+v.erring, own.right+v.right
 	}
@@ -296,18 +284,7 @@ func (m *modelSums) merge(o *modelSums) {
 	}
 }
 
-func (s *sums) of(model string) *modelSums { return entry(&s.models, model) }
-
-// entry returns an entry of a map, which it creates if it is missing.
-func entry[V any](m *map[string]*V, name string) *V {
-	if *m == nil {
-		*m = map[string]*V{}
-	}
-	if (*m)[name] == nil {
-		(*m)[name] = new(V)
-	}
-	return (*m)[name]
-}
+func (s *sums) of(model string) *modelSums { return lookup.Entry(&s.models, model) }
 
 // judge counts the verdict on the returned answer, or its estimated quality.
 func (s *sums) judge(t *sdk.Trace) {
@@ -323,7 +300,7 @@ func (s *sums) judge(t *sdk.Trace) {
 	if v.Outcome == sdk.Inconclusive {
 		s.guessed.add(c.Quality.Mean)
 	}
-	entry(&s.judged, v.Verifier).add(c)
+	lookup.Entry(&s.judged, v.Verifier).add(c)
 }
 
 // addWaste adds the costs of verdicts and of answers that were not returned.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -86,7 +87,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	answer := cold
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
 	whole := answer
-	whole.HostedCalls = u.HostedCalls
+	whole.HostedCalls, whole.Searches = u.HostedCalls, u.Searches
 	return estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD,
@@ -178,7 +179,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.cold += cold
 }
 
-func (m *modelSums) reference(other string) *reference { return entry(&m.references, other) }
+func (m *modelSums) reference(other string) *reference { return lookup.Entry(&m.references, other) }
 
 // enoughRuns is the number of steps with tokens of two models that is needed to estimate one's from the other's.
 const enoughRuns = 5

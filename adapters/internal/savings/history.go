@@ -2,6 +2,7 @@ package savings
 
 import (
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -32,7 +33,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 	own := (*h)[unit]
 	if own == nil {
 		own = &history{said: map[string]int{}}
-		makeRoom(h, maxHistories)
+		lookup.MakeRoom(h, maxHistories)
 		(*h)[unit] = own
 	}
 	switch growth := t.InputTokens - own.prompt; {

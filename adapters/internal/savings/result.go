@@ -259,7 +259,7 @@ func (r *Result) String() string {
 	text := spent + r.comparison() + " " + r.qualities()
 	switch q := &r.Runs; {
 	case q.N > 0 && q.Mean == 0:
-		text += fmt.Sprintf(" Runs: all %d with a reported verdict were reported as failed.", q.N)
+		text += fmt.Sprintf(" Runs: all %d with a reported verdict had failed.", q.N)
 	case q.N > 0:
 		text += fmt.Sprintf(" Runs: %.0f %% of %d with a reported verdict were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
 	}

@@ -348,7 +348,7 @@ func TestHoldoutIsFirst(t *testing.T) {
 	var traces []*sdk.Trace
 	for i := range 120 {
 		if i == 98 {
-			if r := resultOf(traces...); !strings.HasPrefix(r.String(), "spent ") || !strings.HasSuffix(r.String(), "from 50 runs of each kind on; it has 49 by the policy and 49 by the baseline.") {
+			if r := resultOf(traces...); !strings.HasPrefix(r.String(), "spent ") || !strings.HasSuffix(r.String(), "from 50 runs of each kind on; it has 49 by the policy and 49 that went the baseline's way.") {
 				t.Errorf("before 50 runs of each kind it says %s", r.String())
 			}
 		}
@@ -356,7 +356,7 @@ func TestHoldoutIsFirst(t *testing.T) {
 		traces = append(traces, of(run, i%2 == 0), &sdk.Trace{Mode: sdk.ModeVerdict, Run: run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
 	}
 	complaint := &sdk.Trace{Mode: sdk.ModeVerdict, Run: "0", Verdict: &sdk.Verdict{Outcome: sdk.Failed}}
-	if r := resultOf(traces[0], complaint); !strings.Contains(r.String(), "Runs: all 1 with a reported verdict were reported as failed.") {
+	if r := resultOf(traces[0], complaint); !strings.Contains(r.String(), "Runs: all 1 with a reported verdict had failed.") {
 		t.Errorf("after a complaint it says %s", r.String())
 	}
 	r := resultOf(traces...)

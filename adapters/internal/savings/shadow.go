@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -37,7 +38,7 @@ func (a *Account) joinShadow(t *sdk.Trace) {
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
 	found, known := a.shadowSteps[other]
 	if !known {
-		makeRoom(&a.shadowSteps, maxShadows)
+		lookup.MakeRoom(&a.shadowSteps, maxShadows)
 		a.shadowSteps[key] = own
 		return
 	}

@@ -29,6 +29,7 @@ func (s *Spend) Add(usd float64) {
 	s.spent += usd
 }
 
+// SpentUSD returns what is booked.
 func (s *Spend) SpentUSD() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -45,12 +46,13 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		return nil
 	}
 	f := &failures{Steps: len(traces), Latency: latencyChart(traces)}
-	models, kinds := map[string]*modelFailures{}, map[string]*kindFailures{}
+	var models map[string]*modelFailures
+	var kinds map[string]*kindFailures
 	for _, t := range traces {
-		entry(kinds, kindOf(t)).add(t)
+		lookup.Entry(&kinds, kindOf(t)).add(t)
 		for i := range t.Calls {
 			if c := &t.Calls[i]; middleware.IsSent(c) {
-				entry(models, c.Model).add(c)
+				lookup.Entry(&models, c.Model).add(c)
 			}
 		}
 	}
@@ -69,14 +71,6 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		f.Kinds = append(f.Kinds, *k)
 	}
 	return f
-}
-
-// entry returns m[key], which it creates if it is missing.
-func entry[K comparable, V any](m map[K]*V, key K) *V {
-	if m[key] == nil {
-		m[key] = new(V)
-	}
-	return m[key]
 }
 
 func (k *kindFailures) add(t *sdk.Trace) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -62,7 +63,7 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 		l.last = s.Seq
 		if t := traces[s.ID]; t != nil {
 			k := l.keyOf(t, ledgerKey{s.Start.UTC().Truncate(24 * time.Hour), s.Tenant, s.Key, s.Policy})
-			entry(l.accounts, k).Record(ctx, t)
+			lookup.Entry(&l.accounts, k).Record(ctx, t)
 		}
 	}
 	return len(lines), nil
@@ -80,7 +81,7 @@ func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
 		}
 		return own
 	}
-	dropAny(l.runs, maxRuns)
+	lookup.MakeRoom(&l.runs, maxRuns)
 	l.runs[run] = own
 	return own
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -46,21 +47,8 @@ func (s *sampler) fromCache(id string) *sdk.Trace {
 func (s *sampler) remember(t *sdk.Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.traces == nil {
-		s.traces = map[string]*sdk.Trace{}
-	}
-	dropAny(s.traces, maxCachedTraces)
+	lookup.MakeRoom(&s.traces, maxCachedTraces)
 	s.traces[t.ID] = t
-}
-
-// dropAny drops arbitrary entries of a map until there is room for one more below most.
-func dropAny[K comparable, V any](m map[K]V, most int) {
-	for key := range m {
-		if len(m) < most {
-			return
-		}
-		delete(m, key)
-	}
 }
 
 // newest returns the traces of the newest n steps that the filter selects, oldest first.

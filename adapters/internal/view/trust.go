@@ -26,13 +26,13 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 	for _, t := range traces {
 		for i := range t.Decisions {
 			d := &t.Decisions[i]
-			b := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == d.Run })
+			b := d.Belief(d.Run)
 			call := savings.AnswerOf(t, d.Run)
-			if b < 0 || call == nil {
+			if b == nil || call == nil {
 				continue
 			}
 			if seen, ok := call.Verdict.Quality(); ok && account.Measures(call.Verdict.Verifier) {
-				list = append(list, prediction{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: d.Models[b].Quality.Mean, Seen: seen})
+				list = append(list, prediction{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: b.Quality.Mean, Seen: seen})
 			}
 		}
 	}

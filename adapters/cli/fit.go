@@ -160,7 +160,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	if table, err = p.Labelled(table); err != nil {
+	if table, err = p.Relabel(table); err != nil {
 		return err
 	}
 	rival, err := rivalOf(ctx, p, policy, table, measured, use)

@@ -310,15 +310,7 @@ func TestHTTP2(t *testing.T) {
 	g := newGateway(t, gateway.Options{Model: streams(llms.ContentChoice{Content: "hi there", StopReason: "stop"}, middleware.Delta{Text: "hi "}, middleware.Delta{Text: "there"})})
 	made := httptest.NewTLSServer(nil) // for its certificate
 	defer made.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- g.Serve(ctx, l, gateway.Serving{TLS: &tls.Config{Certificates: made.TLS.Certificates}, Grace: time.Second})
-	}()
+	addr, stop := serve(t, g, gateway.Serving{TLS: &tls.Config{Certificates: made.TLS.Certificates}, Grace: time.Second})
 	transport := made.Client().Transport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2 = true
 	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
@@ -331,7 +323,7 @@ func TestHTTP2(t *testing.T) {
 		`{"n": 0}`: {400, `"param":"n"`},
 		"{":        {400, "not JSON"},
 	} {
-		resp, err := client.Post("https://"+l.Addr().String()+chatPath, "application/json", strings.NewReader(body))
+		resp, err := client.Post("https://"+addr+chatPath, "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,29 +334,36 @@ func TestHTTP2(t *testing.T) {
 		}
 	}
 	client.CloseIdleConnections()
-	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	stop()
 }
 
-// Proxies that end TLS can continue with HTTP/2, without an upgrade.
-func TestHTTP2WithoutTLS(t *testing.T) {
+// serve serves a gateway on a loopback address until stop is called, which checks how serving ended.
+func serve(t *testing.T, g *gateway.Gateway, s gateway.Serving) (addr string, stop func()) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() {
-		served <- newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi"})}).Serve(ctx, l, gateway.Serving{Grace: time.Second})
-	}()
+	go func() { served <- g.Serve(ctx, l, s) }()
+	return l.Addr().String(), func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Proxies that end TLS can continue with HTTP/2, without an upgrade.
+func TestHTTP2WithoutTLS(t *testing.T) {
+	addr, stop := serve(t, newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi"})}), gateway.Serving{Grace: time.Second})
 	for major, set := range map[int]func(*http.Protocols){
 		1: func(p *http.Protocols) { p.SetHTTP1(true) }, 2: func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) },
 	} {
 		transport := &http.Transport{Protocols: new(http.Protocols)}
 		set(transport.Protocols)
-		resp, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("http://"+l.Addr().String()+chatPath, "application/json", strings.NewReader(hello))
+		resp, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("http://"+addr+chatPath, "application/json", strings.NewReader(hello))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,10 +372,7 @@ func TestHTTP2WithoutTLS(t *testing.T) {
 		}
 		transport.CloseIdleConnections()
 	}
-	cancel()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	stop()
 }
 
 // Names that are not UTF-8 are rejected from any client, because they would become labels of metrics and spans.

@@ -73,8 +73,8 @@ func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
 	return weighed, nil
 }
 
-// Labelled returns the table that the profile was fitted to with the labels that it was fitted to.
-func (p *Profile) Labelled(t *outcome.Table) (*outcome.Table, error) {
+// Relabel returns the table that the profile was fitted to, with the labels that the fit gave it.
+func (p *Profile) Relabel(t *outcome.Table) (*outcome.Table, error) {
 	if t.Labels == p.Data.Labels {
 		return t, nil
 	}

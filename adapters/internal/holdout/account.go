@@ -157,8 +157,8 @@ func hasOnlyFailures(a, b *arm) bool {
 	return judged > 0 && judged < a.Runs+b.Runs && float64(right) <= hardlyAny*float64(judged)
 }
 
-// failed returns the number of runs that were reported as failed.
-func (a *arm) failed() int { return a.Judged - a.Right }
+// failures returns the number of runs that were reported as failed.
+func (a *arm) failures() int { return a.Judged - a.Right }
 
 func (a *arm) add(b arm) {
 	a.Runs, a.USD, a.Squares = a.Runs+b.Runs, a.USD+b.USD, a.Squares+b.Squares
@@ -197,7 +197,7 @@ func compare(base, policy arm) Comparison {
 	}
 	switch {
 	case base.Runs > 0 && policy.Runs > 0 && hasOnlyFailures(&base, &policy):
-		c.Failures = difference(policy.failed(), policy.Runs, base.failed(), base.Runs)
+		c.Failures = difference(policy.failures(), policy.Runs, base.failures(), base.Runs)
 	case base.Judged > 0 && policy.Judged > 0:
 		c.Success = difference(policy.Right, policy.Judged, base.Right, base.Judged)
 	}
@@ -228,8 +228,8 @@ func (c *Comparison) String() string {
 			100*share(c.Baseline.Right, c.Baseline.Judged), c.Baseline.Judged, c.Success.points())
 	}
 	if c.Failures != nil {
-		text += fmt.Sprintf(" Reported as failed: %.1f %% of all %d runs, against %.1f %% of %d: %s.", 100*share(c.Policy.failed(), c.Policy.Runs), c.Policy.Runs,
-			100*share(c.Baseline.failed(), c.Baseline.Runs), c.Baseline.Runs, c.Failures.points())
+		text += fmt.Sprintf(" Reported as failed: %.1f %% of all %d runs, against %.1f %% of %d: %s.", 100*share(c.Policy.failures(), c.Policy.Runs), c.Policy.Runs,
+			100*share(c.Baseline.failures(), c.Baseline.Runs), c.Baseline.Runs, c.Failures.points())
 	}
 	if harm != "" {
 		text += " Warning: the policy " + harm + "."

@@ -209,10 +209,10 @@ type Config struct {
 	// step that is pinned to a model or that the baseline cannot serve.
 	Holdout func(q *sdk.Query) *sdk.Holdout
 
-	// After, when not nil, is the Model that this one replaces. New takes over its memory of conversations
+	// Replaces, when not nil, is the Model that this one replaces. New takes over its memory of conversations
 	// and its shadows' spending; both Models can run at the same time. A conversation's last model counts as
 	// the same one if name, provider and served name are equal.
-	After *Model
+	Replaces *Model
 
 	// Redact removes secrets from error messages; nil removes whatever looks like a credential.
 	Redact *redact.Redactor

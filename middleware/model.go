@@ -84,12 +84,12 @@ func New(c Config) (*Model, error) {
 	}
 	m.sessions = NewSessions(c.Session, m.engine.Models(), own.Now)
 	m.sessions.shared = c.Conversations
-	if c.After != nil {
-		m.sessions.memory = c.After.sessions.memory
-		m.c.After = nil // or the replaced Models would never be freed
+	if c.Replaces != nil {
+		m.sessions.memory = c.Replaces.sessions.memory
+		m.c.Replaces = nil // or the replaced Models would never be freed
 	}
 	if c.Mode == Shadow {
-		if m.shadow, err = newShadow(m, c.After); err != nil {
+		if m.shadow, err = newShadow(m, c.Replaces); err != nil {
 			return nil, fmt.Errorf("configuring the shadow mode: %w", err)
 		}
 	}

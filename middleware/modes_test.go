@@ -471,7 +471,7 @@ func TestSessionsOutliveTheirModel(t *testing.T) {
 	for served, want := range map[string]string{"v1": "first", "v2": "second"} {
 		reordered := candidates(served)
 		slices.Reverse(reordered)
-		next := wrap(t, middleware.Config{Models: reordered, Session: session, After: old, Step: step.Config{Strategy: route}})
+		next := wrap(t, middleware.Config{Models: reordered, Session: session, Replaces: old, Step: step.Config{Strategy: route}})
 		resp, err := next.GenerateContent(ctx, human("q"))
 		if err != nil || resp.Choices[0].Content != want {
 			t.Errorf("served %s: %v, %v, want %s", served, resp, err, want)

@@ -43,8 +43,8 @@ type LoadOptions struct {
 	// RequireSecrets makes it an error if an environment variable that env() names is not set; otherwise it is a
 	// warning.
 	RequireSecrets bool
-	// Looked means that something outside the policy judges answers.
-	Looked bool
+	// HasVerifier means that something outside the policy judges answers.
+	HasVerifier bool
 	// Patches means that every query will name a work tree or tests, so that verifiers which need them
 	// apply. If the policy sets no timeout, a verifier without a max_usd can then take ten minutes, because
 	// compiling and running tests does.

@@ -124,7 +124,7 @@ func (e *Estimator) mayLook(m *Model) bool {
 // queries without the policy stating so.
 func (l *loader) warnBlindStrategies(p *Policy) {
 	l.warnUnreadSignals(p)
-	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
+	if p.Fit != nil || l.o.HasVerifier || l.diags.HasErrors() {
 		return
 	}
 	l.warnRoutingOnly(p, &p.Strategy, nil, When{}, []string{"strategy", p.Strategy.Kind})
@@ -141,7 +141,7 @@ func (l *loader) warnUnreadSignals(p *Policy) {
 		v := &p.Verifiers[i]
 		switch {
 		case v.As == "" || v.As == "verdict":
-		case p.Fit == nil && !l.o.Looked:
+		case p.Fit == nil && !l.o.HasVerifier:
 			l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("nothing reads the signal of verifier %q", v.Name),
 				"Only the estimator of a profile reads signals, if it was fitted to outcomes that have a column of that name.",
 				"Add fit { profile = \"profile.json\" }, fitted to outcomes of stepfall collect with this policy, or remove the argument as.")

@@ -147,13 +147,13 @@ type Catalog struct {
 	Price Price `policy:"price,block" json:"usd_per_million"`
 }
 
-// Further reports whether the candidate is a further sample of the preceding candidate, such as NAME#2 of
+// IsFurtherSample reports whether the candidate is a further sample of the preceding candidate, such as NAME#2 of
 // NAME.
-func (m *Model) Further() bool { return m.sample > 1 }
+func (m *Model) IsFurtherSample() bool { return m.sample > 1 }
 
-// Shares reports whether the candidate uses the servers of a preceding one: a further sample, or an
+// SharesServers reports whether the candidate uses the servers of a preceding one: a further sample, or an
 // arm after the first.
-func (m *Model) Shares() bool { return m.sample > 1 || m.arm > 1 }
+func (m *Model) SharesServers() bool { return m.sample > 1 || m.arm > 1 }
 
 // Label returns the label of the candidate's block: the name without arm and sample.
 func (m *Model) Label() string { return cmp.Or(m.label, m.Name) }

@@ -67,7 +67,7 @@ func TestFurtherAnswersAreCandidates(t *testing.T) {
 	var models []string
 	for i := range p.Models {
 		m := &p.Models[i]
-		models = append(models, fmt.Sprintf("%s %.2f %v %s", m.Name, m.Quality.Mean, m.Further(), m.Served))
+		models = append(models, fmt.Sprintf("%s %.2f %v %s", m.Name, m.Quality.Mean, m.IsFurtherSample(), m.Served))
 	}
 	if got, want := strings.Join(models, ", "), "small 0.60 false small, small#2 0.30 true small, small#3 0.20 true small, large 0.50 false large"; got != want {
 		t.Errorf("candidates %s, want %s", got, want)
@@ -143,7 +143,7 @@ func TestArmsAreCandidates(t *testing.T) {
 	var models []string
 	for i := range p.Models {
 		m := &p.Models[i]
-		models = append(models, fmt.Sprintf("%s %s %.2f %d %v %v", m.Name, m.ReasoningEffort(), m.Quality.Mean, m.ExpectedOutputTokens, m.Shares(), m.Price.Input))
+		models = append(models, fmt.Sprintf("%s %s %.2f %d %v %v", m.Name, m.ReasoningEffort(), m.Quality.Mean, m.ExpectedOutputTokens, m.SharesServers(), m.Price.Input))
 	}
 	if got, want := strings.Join(models, ", "), "large@low low 0.60 300 false 5, large@low#2 low 0.30 300 true 5, "+
 		"large@high high 0.50 500 true 5, large@high#2 high 0.25 500 true 5, small  0.50 500 false 1"; got != want {

@@ -162,7 +162,7 @@ func (f *collectFlags) load() (*policies.Policy, error) {
 		return policy, err
 	}
 	for i := range policy.Models {
-		if m := &policy.Models[i]; !m.Shares() {
+		if m := &policy.Models[i]; !m.SharesServers() {
 			f.sets = append(f.sets, fmt.Sprintf("model[%q].samples=%d", m.Label(), f.repeat))
 		}
 	}

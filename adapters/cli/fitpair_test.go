@@ -267,7 +267,7 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 		t.Errorf("fit says %+v without the profile, and the plan\n%s", fitted, planned)
 	}
 	usd := func(x float64) string { return fmt.Sprintf("%.4g", x) }
-	low, high := forecast.Further(fitted.InUse.CostUSD, fitted.InUse.CostStdError)
+	low, high := forecast.RepeatInterval(fitted.InUse.CostUSD, fitted.InUse.CostStdError)
 	further := fmt.Sprintf("%s USD (%s to %s)", usd(fitted.InUse.CostUSD), usd(low), usd(high))
 	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs "+further) {
 		t.Errorf("fit does not say it:\n%s", got)

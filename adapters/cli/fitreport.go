@@ -47,7 +47,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		}
 		if u.With != nil {
 			usd := func(f *forecast.Forecast) string {
-				low, high := forecast.Further(f.CostUSD, f.CostStdError)
+				low, high := forecast.RepeatInterval(f.CostUSD, f.CostStdError)
 				return fmt.Sprintf("%s USD (%s to %s)", dollars(f.CostUSD), dollars(low), dollars(high))
 			}
 			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout on the runs of these traces, as in stepfall policy plan --traces; in brackets the 95 %% range over as many new runs\n",

@@ -80,7 +80,9 @@ func intervalOf(mean, stdError float64) (low, high float64) {
 
 func (p *madePlan) rows() []planRow {
 	list := []planRow{
-		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) (low, high float64) { return forecast.Further(r.CostUSD, r.CostStdError) }},
+		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) (low, high float64) {
+			return forecast.RepeatInterval(r.CostUSD, r.CostStdError)
+		}},
 		{"of it for verdicts", "%.6f", true, func(r *forecast.Forecast) float64 { return r.VerdictsUSD }, nil},
 		{"of it for exploration", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ExploreUSD }, nil},
 		{"USD per query for shadow runs", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ShadowUSD }, nil},
@@ -130,7 +132,7 @@ func (p *madePlan) alwaysRows() []planRow {
 	return []planRow{
 		{"always " + last.Model, "%.6f", false, of(func(a *forecast.Always) float64 { return a.CostUSD }), nil},
 		{"share of that", "%.1f %%", false, of(func(a *forecast.Always) float64 { return 100 * a.Share }), func(r *forecast.Forecast) (low, high float64) {
-			return forecast.Further(100*r.Always.Share, 100*r.Always.ShareStdError)
+			return forecast.RepeatInterval(100*r.Always.Share, 100*r.Always.ShareStdError)
 		}},
 	}
 }

@@ -320,7 +320,7 @@ func modelNames(r *router.Router) func() []string {
 		}
 		fresh := &namesOfPolicy{policy: p}
 		for _, m := range slices.Concat(p.Models, p.Embedders) {
-			if !m.Further() {
+			if !m.IsFurtherSample() {
 				fresh.names = append(fresh.names, m.Name)
 			}
 		}

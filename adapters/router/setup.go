@@ -40,10 +40,10 @@ func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup
 	c, err := s.configure(ctx, r)
 	if err == nil {
 		if before != nil {
-			c.After = before.model
+			c.Replaces = before.model
 		}
 		s.model, err = middleware.New(c)
-		c.After = nil
+		c.Replaces = nil
 	}
 	s.config = c
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 			candidate.Quality.Mean = o.priorMeans[i]
 		}
 		var servers []middleware.Deployment
-		if !m.Shares() {
+		if !m.SharesServers() {
 			if servers, err = s.deployments(m, o); err != nil {
 				return c, err
 			}

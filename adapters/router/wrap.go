@@ -122,7 +122,7 @@ func demoteUncertainPasses(verify sdk.VerifierFunc) sdk.VerifierFunc {
 func (o *Options) load() policies.LoadOptions {
 	l := o.Load
 	l.RequireSecrets = true
-	l.Looked = l.Looked || o.Verify != nil
+	l.HasVerifier = l.HasVerifier || o.Verify != nil
 	return l
 }
 

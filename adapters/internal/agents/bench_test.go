@@ -50,7 +50,7 @@ type tasks struct{ learning, reported bool }
 
 // run does tasks of the agents at a road, under its policy.
 func (b *Bench) run(ctx context.Context, road *Road, text string, which tasks) ([]Run, error) {
-	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{Looked: road.Verify != nil})
+	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{HasVerifier: road.Verify != nil})
 	if err != nil {
 		return nil, err
 	}

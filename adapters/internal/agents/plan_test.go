@@ -247,7 +247,7 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 				if own := paid(first); name == "believing" && math.Abs(f.CostUSD/own-1) > 1e-9 {
 					t.Errorf("draw %d: %.6f USD were paid, and the plan says %.6f", seed, own, f.CostUSD)
 				}
-				if low, high := forecast.Further(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
+				if low, high := forecast.RepeatInterval(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
 					covered++
 				}
 				ratio += usd / f.CostUSD / float64(draws)

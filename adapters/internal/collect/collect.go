@@ -142,7 +142,7 @@ func checkJudged(p *policies.Policy) error {
 	judges := slices.DeleteFunc(slices.Clone(p.Verifiers), func(v policies.Verifier) bool { return !v.Judges() })
 	var left, all, by []string
 	for i := range p.Models {
-		if p.Models[i].Further() {
+		if p.Models[i].IsFurtherSample() {
 			continue // like its first sample
 		}
 		name := p.Models[i].Name

@@ -19,9 +19,9 @@ type Always struct {
 	ShareStdError float64 `json:"share_std_error"`
 }
 
-// Further returns the interval of two standard deviations for the mean cost of as many further queries, which is as
+// RepeatInterval returns the interval of two standard deviations for the mean cost of as many further queries, which is as
 // uncertain as this one. It is symmetric in the logarithm, since costs are skewed.
-func Further(usd, stdError float64) (low, high float64) {
+func RepeatInterval(usd, stdError float64) (low, high float64) {
 	if usd <= 0 {
 		return 0, 0
 	}

@@ -68,7 +68,7 @@ strategy "threshold" {
 		t.Fatal(err)
 	}
 	// Never doubted the tool costs 0.0012 a step, always doubted most of 0.01.
-	low, high := forecast.Further(f.CostUSD, f.CostStdError)
+	low, high := forecast.RepeatInterval(f.CostUSD, f.CostStdError)
 	t.Logf("%.6f ± %.6f: %.6f to %.6f", f.CostUSD, f.CostStdError, low, high)
 	if low > 0.0025 || high < 0.007 {
 		t.Errorf("%.6f to %.6f, want 0.0025 to 0.007 in it", low, high)

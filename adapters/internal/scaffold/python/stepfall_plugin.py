@@ -209,9 +209,9 @@ def check_config(fields, config):
             continue
         size = value if isinstance(value, (int, float)) else len(value) if hasattr(value, "__len__") else None
         if f.min is not None and size is not None and size < f.min:
-            errors.append(ConfigError("%s is too small" % shown, [f.name], "the least is %s" % f.min))
+            errors.append(ConfigError("%s is too small" % shown, [f.name], "the minimum is %s" % f.min))
         elif f.max is not None and size is not None and size > f.max:
-            errors.append(ConfigError("%s is too large" % shown, [f.name], "the most is %s" % f.max))
+            errors.append(ConfigError("%s is too large" % shown, [f.name], "the maximum is %s" % f.max))
         elif f.enum and value not in f.enum:
             errors.append(ConfigError("%s is not allowed" % shown, [f.name], "allowed are: %s" % f.enum))
         out[f.name] = int(value) if f.type == "integer" else value

@@ -29,6 +29,18 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 	r.seen[runName{t.Tenant, t.Run}] = true
 }
 
+// isOfTenant reports whether a tenant has had a step of a run of this name.
+func (r *recentRuns) isOfTenant(run string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.seen {
+		if name.run == run {
+			return true
+		}
+	}
+	return false
+}
+
 // HasRun reports whether a run of the tenant in the context's Info has had a step, as far as this process
 // remembers or its stores know.
 func (r *Router) HasRun(ctx context.Context, run string) bool {

@@ -85,7 +85,8 @@ func (w *watch) warn(what, detail string) {
 }
 
 // Report records the outcome of a run, as determined later by its program, its user or a check. run is a
-// name in [middleware.Info]; the tenant is that of the context's Info. The verdict is sent to the trace
+// name in [middleware.Info]; the tenant is that of the context's Info, and it is an error if the steps
+// of a known run have a tenant and the context has none. The verdict is sent to the trace
 // sinks and joined to the run's steps by the name. It can be reported at any time until the router is
 // closed. The last verdict counts, and an inconclusive one withdraws earlier ones. A verdict on a run
 // without known steps counts once there is one; this is logged once. The zero Verdict is an error.
@@ -101,6 +102,9 @@ func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 		return err
 	}
 	if !r.HasRun(ctx, run) {
+		if t.Tenant == "" && r.runs.isOfTenant(run) {
+			return fmt.Errorf("reporting a verdict on run %s: its steps have a tenant, which the context must name: middleware.WithInfo(ctx, middleware.Info{Tenant: ...})", run)
+		}
 		s.watch.log.warn("unknown run", "verdict on a run without known steps, which counts once there is one; logged once", "run", run)
 	}
 	t.Policy = s.config.Step.Policy

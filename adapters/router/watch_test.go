@@ -215,15 +215,26 @@ func TestReportKeepsOrSays(t *testing.T) {
 	if len(traces) != 2 || strings.Count(log.String(), "run=mistyped") != 1 {
 		t.Errorf("%d traces, and the log says %q", len(traces), log.String())
 	}
+	acme := middleware.WithInfo(t.Context(), middleware.Info{Run: "acme's", Tenant: "acme"})
+	if _, err := llms.GenerateFromSinglePrompt(acme, r, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	traces = nil
+	if err := r.Report(t.Context(), "acme's", sdk.Verdict{Outcome: sdk.Passed}); err == nil || len(traces) > 0 {
+		t.Errorf("a verdict without the run's tenant: %v, %d traces", err, len(traces))
+	}
+	if err := r.Report(acme, "acme's", sdk.Verdict{Outcome: sdk.Passed}); err != nil || len(traces) != 1 {
+		t.Errorf("a verdict with the run's tenant: %v, %d traces", err, len(traces))
+	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Report(t.Context(), "mistyped", sdk.Verdict{Outcome: sdk.Failed}); !errors.Is(err, router.ErrClosed) || len(traces) != 2 {
+	if err := r.Report(t.Context(), "mistyped", sdk.Verdict{Outcome: sdk.Failed}); !errors.Is(err, router.ErrClosed) || len(traces) != 1 {
 		t.Errorf("a closed router answers %v", err)
 	}
 	_, step := llms.GenerateFromSinglePrompt(t.Context(), r, "hello")
 	_, asked := r.Ask(t.Context(), "small", &sdk.Query{})
-	if !errors.Is(step, router.ErrClosed) || !errors.Is(asked, router.ErrClosed) || !errors.Is(r.Swap(t.Context(), r.Policy()), router.ErrClosed) || len(traces) != 2 {
+	if !errors.Is(step, router.ErrClosed) || !errors.Is(asked, router.ErrClosed) || !errors.Is(r.Swap(t.Context(), r.Policy()), router.ErrClosed) || len(traces) != 1 {
 		t.Errorf("a closed router runs steps: %v, %v; %d traces", step, asked, len(traces))
 	}
 	if err := r.Close(); err != nil {

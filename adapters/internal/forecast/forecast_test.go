@@ -599,8 +599,23 @@ func TestAnswersInTracesAreAsLongAsInAFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		fitted := outcome.At(table.OutputTokens, 0, 0) // NaN is unknown
-		if got := w.Outcome(0, forecast.Model{Name: "small"}).OutputTokens; got != want || want > 0 && fitted != float64(want) || want == 0 && fitted > 0 {
+		if got := w.Outcome(0, forecast.Model{Name: "small"}).Usage.OutputTokens; got != want || want > 0 && fitted != float64(want) || want == 0 && fitted > 0 {
 			t.Errorf("%+v: %d tokens in a plan, %v in a fit, want %d", usage, got, fitted, want)
 		}
+	}
+}
+
+// A model that has not run is assumed to find as much of the prompt in its cache as the model that ran.
+func TestModelsThatHaveNotRunHaveCachesToo(t *testing.T) {
+	p := parse(t, two+"strategy \"route\" {\n  lambda = 1\n}\n")
+	price := p.Models[1].Price.SDK()
+	usage := sdk.Usage{InputTokens: 100, CachedInputTokens: 9000, CacheWriteTokens: 900, OutputTokens: 50}
+	trace := &sdk.Trace{ID: "1", InputTokens: 10000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Usage: usage}}}
+	o := (&forecast.Traces{Steps: []*sdk.Trace{trace}}).Outcome(0, forecast.Model{Name: p.Models[1].Name, Price: price})
+	if o.Known || o.Usage != usage {
+		t.Errorf("large answers with %+v, want %+v", o.Usage, usage)
+	}
+	if f := predict(t, p, &forecast.Traces{Steps: []*sdk.Trace{trace}, Seed: 1}); f.Models[1].Ran == 1 && math.Abs(f.CostUSD-price.CostUSD(usage)) > 1e-9 {
+		t.Errorf("the step costs %v, want %v", f.CostUSD, price.CostUSD(usage))
 	}
 }

@@ -375,16 +375,19 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	}
 	r.truth[m.Name] = o
 	// Estimators see only recorded lengths, as the fit did. Expected lengths serve to price answers of unknown cost.
-	usage := sdk.Usage{InputTokens: o.InputTokens, OutputTokens: o.OutputTokens}
+	usage := o.Usage
 	cost := o.CostUSD
 	switch {
 	case o.Free:
 		cost = nothingUSD
 	case cost == 0: // priced by tokens
-		if o.Judged && (o.InputTokens == 0 || o.OutputTokens == 0) {
+		prompt := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens
+		if o.Judged && (prompt == 0 || usage.OutputTokens == 0) {
 			r.f.Assumed++
 		}
-		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
+		if prompt == 0 {
+			usage.InputTokens = c.Query.InputTokens
+		}
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
 	}
 	answer := &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.freeSignals(m.Name, o.Signals), Usage: usage}

@@ -165,9 +165,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	}
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Error == "" && c.Usage.OutputTokens > 0 {
-			in, out := promptTokens(c), float64(c.Usage.OutputTokens)
-			f := t.lengths(m, c.Model)
-			drawn.InputTokens, drawn.OutputTokens = int(math.Round(f.input*in)), int(math.Round(f.output*out))
+			drawn.Usage = t.lengths(m, c.Model).scale(&c.Usage)
 			return drawn
 		}
 	}
@@ -188,6 +186,16 @@ func expectedCost(s *sdk.Trace, b *sdk.Belief, m Model) float64 {
 // lengths holds factors from one model's tokens to another's: from steps where both answered or, with few of these,
 // from the policy's expectations.
 type lengths struct{ input, output float64 }
+
+// scale returns the expected usage of one model for that of another in the same step. As large a share of the prompt is
+// read from a cache and written to it.
+func (l lengths) scale(u *sdk.Usage) sdk.Usage {
+	times := func(n int, factor float64) int { return int(math.Round(factor * float64(n))) }
+	return sdk.Usage{
+		InputTokens: times(u.InputTokens, l.input), CachedInputTokens: times(u.CachedInputTokens, l.input), CacheWriteTokens: times(u.CacheWriteTokens, l.input),
+		OutputTokens: times(u.OutputTokens, l.output),
+	}
+}
 
 // enoughSteps is the number of common steps needed to compare the lengths of two models.
 const enoughSteps = 5
@@ -346,7 +354,8 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 			Quality: c.Quality.Mean, IsChance: true, CostUSD: s.CallUSD(&c, m.Price), Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
 		}
 		if u := &c.Usage; !u.Estimated { // as in a fit
-			o.InputTokens, o.OutputTokens = u.InputTokens, u.OutputTokens+u.ReasoningTokens
+			o.Usage = *u
+			o.Usage.OutputTokens, o.Usage.ReasoningTokens = u.OutputTokens+u.ReasoningTokens, 0
 		}
 		switch q, ok := c.Verdict.Quality(); {
 		case ok && c.Verdict.Errs():

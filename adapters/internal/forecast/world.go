@@ -47,9 +47,8 @@ type Outcome struct {
 	// CostUSD is the recorded cost; 0 means the price of the tokens, unless Free.
 	CostUSD float64
 	Free    bool
-	// InputTokens and OutputTokens are the recorded lengths; 0 means unknown. A call without a recorded cost then has
-	// the expected lengths.
-	InputTokens, OutputTokens int
+	// Usage has the recorded lengths; 0 means unknown. A call without a recorded cost then has the expected lengths.
+	Usage sdk.Usage
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64

@@ -45,7 +45,11 @@ func rightRunsOf(p *fit.Profile, t *outcome.Table, always int, rival *policyRiva
 		return nil
 	}
 	_, quality := expectedOf(p)
-	r := &rightRuns{Steps: steps, Right: math.Pow(quality, steps), Always: math.Pow(t.MeanQualities()[always], steps)}
+	right := t.MeanQualities()[always]
+	if p.Data.Inferred > 0 { // the table has verdicts
+		right = p.Models[always].Right
+	}
+	r := &rightRuns{Steps: steps, Right: math.Pow(quality, steps), Always: math.Pow(right, steps)}
 	if rival != nil && !rival.IsMeasured {
 		without := math.Pow(rival.Quality, steps)
 		r.Without = &without

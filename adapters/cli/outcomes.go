@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,10 @@ func (f *outcomeFlags) open(path string, policy *policies.Policy) (*outcome.Tabl
 	o := outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: warnNotTrace(warn), Prices: pricesOf(policy)}
 	o.Converted = func(model string, was sdk.Price) { warnConverted(warn, model, was, o.Prices[model]) }
 	table, err := openTable(f.cmd.Context(), path, o)
+	if err == nil && !o.Verified && table.StepVerdicts != nil && policy != nil && slices.ContainsFunc(policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
+		o.Verified = true // verdicts of the policy's judges beside those on runs
+		table, err = openTable(f.cmd.Context(), path, o)
+	}
 	if err != nil {
 		return nil, err
 	}

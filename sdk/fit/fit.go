@@ -67,10 +67,14 @@ func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
 	if err != nil || weighed.Labels == t.Labels {
 		return t, err
 	}
-	for i, right := range weighed.MeanQualities() {
+	setRight(models, weighed)
+	return weighed, nil
+}
+
+func setRight(models []Model, inferred *outcome.Table) {
+	for i, right := range inferred.MeanQualities() {
 		models[i].Right = right
 	}
-	return weighed, nil
 }
 
 // Relabel returns the table that the profile was fitted to, with the labels that the fit gave it.
@@ -105,6 +109,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels, StepsPerRun: t.StepsPerRun}
 	t, isAssumed := o.useVerdicts(met, t, &data)
+	if data.Inferred > 0 {
+		setRight(models, t)
+	}
 	complete := t.Complete()
 	if err := checkOutcomes(t, complete); err != nil {
 		return nil, err

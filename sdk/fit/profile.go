@@ -75,9 +75,9 @@ type Data struct {
 type Model struct {
 	Name  string     `json:"name"`
 	Price *sdk.Price `json:"price,omitempty"`
-	// Right is the share of right answers inferred from the agreement of all models, if the
-	// labels are those of a reference model ([estimate.Consensus]). It is accurate to some 7
-	// points and only reported: no operating point is chosen by it.
+	// Right is the share of right answers if it is inferred: from fallible verdicts, or from the agreement
+	// of all models if the labels are those of a reference model ([estimate.Consensus]). The latter is
+	// accurate to some 7 points and only reported: no operating point is chosen by it.
 	Right float64 `json:"right,omitempty"`
 }
 

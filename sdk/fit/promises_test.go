@@ -309,8 +309,8 @@ func TestJudgedAnswers(t *testing.T) {
 	table.StepVerdicts = [][]float64{{nan, nan, nan, nan, nan, 1, 0, 0.5}}
 	got := judgedAnswers(table)[0]
 	want := []judgedAnswer{
-		{0, verdictFail, nan, -1}, {1, verdictFail, nan, -1}, {2, verdictPass, nan, -1}, {3, verdictPass, nan, -1},
-		{5, verdictPass, 0.3, -1}, {6, verdictFail, 1, -1}, {7, verdictNone, 0, -1},
+		{0, verdictFail, nan}, {1, verdictFail, nan}, {2, verdictPass, nan}, {3, verdictPass, nan},
+		{5, verdictPass, 0.3}, {6, verdictFail, 1}, {7, verdictNone, 0},
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)

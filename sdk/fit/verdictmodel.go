@@ -30,26 +30,36 @@ const (
 // answer of model m is right with probability 1/(1 + exp(-slope·z - level[m])), and the judges err at
 // their rates. These are the latent classes of Dawid and Skene (1979), with shares that depend on an ease
 // as in item response theory. Right answers to a query are correlated, and errors of judges are not: that
-// identifies the rates, and the better the more models have answered.
+// identifies the rates, and the better the more models have answered. Equal answers are right or wrong
+// together, and judged alike. How likely it is that answers differ depends on which are right: a right
+// answer differs from the earlier right ones with probability differ, and a wrong one equals an earlier
+// wrong one with probability repeat.
 type verdictModel struct {
-	rates cascade.Rates
-	slope float64
-	level []float64
+	rates          cascade.Rates
+	slope          float64
+	level          []float64
+	differ, repeat float64
+	share          []float64 // of right answers, by model
 
-	answers        [][]judgedAnswer // by query
-	node, logPrior [easeNodes]float64
-	// logRight and logWrong are the log-probabilities that a model's answer is right, or wrong, and gets
-	// a verdict, by model, node and verdict.
-	logRight, logWrong [][easeNodes][verdictKinds]float64
+	queries            [][]answerGroup
+	node, logPrior     [easeNodes]float64
+	ifRights, ifWrongs [][easeNodes]float64 // the probabilities that a model's answer is right and wrong, by node
 }
 
-// judgedAnswer is a model's answer with its verdict and the truth, which is NaN if unknown. In that case
-// repeats is the index of an equal answer of an earlier model: a judge errs on equal answers alike. It is
-// -1 if there is none.
+// answerGroup has the models that gave the same answer to a query, the joint verdict, and the truth, which
+// is NaN if unknown. A truth between 0 and 1 is 1 less a share of the blame for a failed run. An answer
+// without a text is a group of its own.
+type answerGroup struct {
+	models  []int
+	text    string
+	verdict int
+	truth   float64
+}
+
+// judgedAnswer is a model's answer with its verdict and the truth, as in an answerGroup.
 type judgedAnswer struct {
 	model, verdict int
 	truth          float64
-	repeats        int
 }
 
 // judgedAnswers returns, by query, the answers of a table whose qualities are verdicts, or truths that
@@ -58,7 +68,7 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 	all := make([][]judgedAnswer, len(t.Queries))
 	for q, row := range t.Quality {
 		for m, quality := range row {
-			a := judgedAnswer{m, verdictNone, quality, -1}
+			a := judgedAnswer{m, verdictNone, quality}
 			said := outcome.At(t.StepVerdicts, q, m)
 			if math.IsNaN(said) {
 				said, a.truth = quality, math.NaN()
@@ -71,23 +81,46 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 			case said > 0.5, math.IsNaN(a.truth):
 				a.verdict = verdictPass
 			}
-			if math.IsNaN(a.truth) && t.Answer(q, m) != "" {
-				a.repeats = slices.IndexFunc(all[q], func(b judgedAnswer) bool { return t.Answer(q, b.model) == t.Answer(q, m) })
-			}
 			all[q] = append(all[q], a)
 		}
 	}
 	return all
 }
 
+// groupAnswers groups the answers to query q of a table by their text. The first verdict and the first
+// truth of a group count.
+func groupAnswers(t *outcome.Table, q int, answers []judgedAnswer) (groups []answerGroup) {
+	for _, a := range answers {
+		text := t.Answer(q, a.model)
+		at := slices.IndexFunc(groups, func(g answerGroup) bool { return text != "" && g.text == text })
+		if at < 0 {
+			groups = append(groups, answerGroup{[]int{a.model}, text, a.verdict, a.truth})
+			continue
+		}
+		g := &groups[at]
+		g.models = append(g.models, a.model)
+		if g.verdict == verdictNone {
+			g.verdict = a.verdict
+		}
+		if math.IsNaN(g.truth) {
+			g.truth = a.truth
+		}
+	}
+	return groups
+}
+
 // fitVerdicts fits the model to the verdicts of a table by expectation maximisation. Unknown rates are
 // learned, with the prior of [cascade.LearnRates].
 func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 	v := &verdictModel{
-		rates: cascade.LearnRates(0, 0, 0, 0), slope: usualSlope, level: make([]float64, len(t.Models)), answers: judgedAnswers(t),
+		rates: cascade.LearnRates(0, 0, 0, 0), slope: usualSlope, differ: 0.5, repeat: 0.1,
+		level: make([]float64, len(t.Models)), share: slices.Repeat([]float64{0.5}, len(t.Models)),
 	}
 	if known != nil {
 		v.rates = *known
+	}
+	for q, answers := range judgedAnswers(t) {
+		v.queries = append(v.queries, groupAnswers(t, q, answers))
 	}
 	sum := 0.0
 	for k := range v.node {
@@ -106,50 +139,90 @@ func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 }
 
 func (v *verdictModel) prepare() {
-	v.logRight = make([][easeNodes][verdictKinds]float64, len(v.level))
-	v.logWrong = make([][easeNodes][verdictKinds]float64, len(v.level))
+	v.ifRights, v.ifWrongs = make([][easeNodes]float64, len(v.level)), make([][easeNodes]float64, len(v.level))
 	for m, level := range v.level {
 		for k, z := range v.node {
 			odds := v.slope*z + level
-			for said := range verdictKinds {
-				ifRight, ifWrong := 1.0, 1.0
-				if said != verdictNone {
-					ifRight, ifWrong = v.rates.Likelihoods(said == verdictPass)
-				}
-				v.logRight[m][k][said] = math.Log(max(ifRight, leastRate)) - math.Log1p(math.Exp(-odds))
-				v.logWrong[m][k][said] = math.Log(max(ifWrong, leastRate)) - math.Log1p(math.Exp(odds))
-			}
+			v.ifRights[m][k], v.ifWrongs[m][k] = 1/(1+math.Exp(-odds)), 1/(1+math.Exp(odds))
 		}
 	}
 }
 
-// right returns the probability that an answer is right at node k of the ease, given its verdict or truth,
-// and the log-likelihood of those. A truth between 0 and 1, such as a share of the blame for a run, is
-// used as it is.
-func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float64) {
-	x, y := v.logRight[a.model][k][a.verdict], v.logWrong[a.model][k][a.verdict]
-	if !math.IsNaN(a.truth) {
-		return a.truth, a.truth*x + (1-a.truth)*y
+// likelihoods returns the probabilities, if the answer of a group is right and if it is wrong, of its
+// verdict and of what is known of the truth: a run fails for certain if an answer is wrong, and
+// otherwise only if one of the other answers that share the blame is.
+func (v *verdictModel) likelihoods(g *answerGroup) (ifRight, ifWrong float64) {
+	ifRight, ifWrong = 1, 1
+	if g.verdict != verdictNone {
+		ifRight, ifWrong = v.rates.Likelihoods(g.verdict == verdictPass)
 	}
-	most := max(x, y)
-	both := most + math.Log(math.Exp(x-most)+math.Exp(y-most))
-	return math.Exp(x - both), both
+	ifRight, ifWrong = max(ifRight, leastRate), max(ifWrong, leastRate)
+	switch {
+	case g.truth == 0:
+		return 0, ifWrong
+	case g.truth == 1:
+		return ifRight, 0
+	case math.IsNaN(g.truth):
+		return ifRight, ifWrong
+	}
+	others := 1/(1-g.truth) - 1
+	return ifRight * (1 - math.Pow(v.share[g.models[0]], others)), ifWrong
 }
 
-// weigh returns the posterior of each node given the answers to a query, and the probability at each node
-// that each answer is right. Repeated answers have the probability of the first, and add no evidence.
-func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64, right [][easeNodes]float64) {
-	weight, right = v.logPrior, make([][easeNodes]float64, len(answers))
-	for i, a := range answers {
-		if a.repeats >= 0 {
-			right[i] = right[a.repeats]
+// groupsAtNode has the probabilities of the groups of a query at one node of the ease.
+type groupsAtNode struct {
+	total                float64   // of all that is known about the answers
+	right                []float64 // that the answer of a group is right
+	noneRight, noneWrong float64   // that no answer with a text is
+}
+
+// atNode returns the probabilities of groups at node k. The probability that certain groups are right is a
+// product of factors of the groups, up to those of the first right and of the first wrong group, which can
+// neither differ from earlier ones nor repeat them.
+func (v *verdictModel) atNode(groups []answerGroup, k int) groupsAtNode {
+	n := groupsAtNode{total: 1, right: make([]float64, len(groups))}
+	rights, wrongs := make([]float64, len(groups)), make([]float64, len(groups))
+	either, onlyRight, onlyWrong, texts := 1.0, 1.0, 1.0, 0
+	for j := range groups {
+		g := &groups[j]
+		rights[j], wrongs[j] = v.likelihoods(g)
+		asOne := 1 / math.Sqrt(float64(len(g.models)))
+		for _, m := range g.models {
+			rights[j], wrongs[j] = rights[j]*math.Pow(v.ifRights[m][k], asOne), wrongs[j]*math.Pow(v.ifWrongs[m][k], asOne)
+		}
+		if g.text == "" {
+			n.right[j] = rights[j] / (rights[j] + wrongs[j])
+			n.total *= rights[j] + wrongs[j]
 			continue
 		}
-		for k := range weight {
-			var log float64
-			right[i][k], log = v.right(a, k)
-			weight[k] += log
+		rights[j], wrongs[j] = rights[j]*v.differ, wrongs[j]*(1-v.repeat)
+		if len(g.models) > 1 {
+			rights[j], wrongs[j] = rights[j]*(1-v.differ), wrongs[j]*v.repeat
 		}
+		either, onlyRight, onlyWrong, texts = either*(rights[j]+wrongs[j]), onlyRight*rights[j], onlyWrong*wrongs[j], texts+1
+	}
+	if texts == 0 {
+		return n
+	}
+	both := v.differ * (1 - v.repeat)
+	texted := max(0, either-onlyRight-onlyWrong)/both + onlyRight/v.differ + onlyWrong/(1-v.repeat)
+	for j := range groups {
+		if groups[j].text == "" || rights[j] == 0 {
+			continue
+		}
+		others, otherRights := either/(rights[j]+wrongs[j]), onlyRight/rights[j]
+		n.right[j] = min(1, rights[j]*(max(0, others-otherRights)/both+otherRights/v.differ)/texted)
+	}
+	n.noneRight, n.noneWrong = onlyWrong/(1-v.repeat)/texted, onlyRight/v.differ/texted
+	n.total *= texted
+	return n
+}
+
+// weigh returns the posterior of each node given the answers to a query, and the probabilities at each.
+func (v *verdictModel) weigh(groups []answerGroup) (weight [easeNodes]float64, nodes [easeNodes]groupsAtNode) {
+	for k := range weight {
+		nodes[k] = v.atNode(groups, k)
+		weight[k] = v.logPrior[k] + math.Log(nodes[k].total)
 	}
 	most, sum := slices.Max(weight[:]), 0.0
 	for k, w := range weight {
@@ -159,42 +232,69 @@ func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64,
 	for k := range weight {
 		weight[k] /= sum
 	}
-	return weight, right
+	return weight, nodes
+}
+
+// expectations are the sums of a round over answers: by model and node those that are right and all; by
+// verdict the right and the wrong groups; and how many right and wrong answers follow others of their
+// kind, of which differ and repeat are shares.
+type expectations struct {
+	right, all          [][easeNodes]float64
+	rights, wrongs      [verdictKinds]float64
+	laterRight, differ  float64
+	laterWrong, repeats float64
+}
+
+func (e *expectations) add(groups []answerGroup, k int, w float64, n *groupsAtNode) {
+	rightGroups, wrongGroups, rights, wrongs := 0.0, 0.0, 0.0, 0.0
+	for j := range groups {
+		g, p := &groups[j], n.right[j]
+		for _, m := range g.models {
+			e.right[m][k] += w * p
+			e.all[m][k] += w
+		}
+		e.rights[g.verdict] += w * p
+		e.wrongs[g.verdict] += w * (1 - p)
+		if size := float64(len(g.models)); g.text != "" {
+			rightGroups, wrongGroups = rightGroups+p, wrongGroups+1-p
+			rights, wrongs = rights+size*p, wrongs+size*(1-p)
+		}
+	}
+	if rights+wrongs == 0 {
+		return
+	}
+	anyRight, anyWrong := 1-n.noneRight, 1-n.noneWrong
+	e.laterRight, e.differ = e.laterRight+w*(rights-anyRight), e.differ+w*(rightGroups-anyRight)
+	e.laterWrong, e.repeats = e.laterWrong+w*(wrongs-anyWrong), e.repeats+w*(wrongs-wrongGroups)
 }
 
 // round is one round of expectation maximisation: the expectations of the answers, then a Newton step
 // for slope and levels.
 func (v *verdictModel) round(learns bool) {
-	right, all := make([][easeNodes]float64, len(v.level)), make([][easeNodes]float64, len(v.level))
-	var rights, wrongs [verdictKinds]float64
-	for _, answers := range v.answers {
-		weight, r := v.weigh(answers)
-		for i, a := range answers {
-			if a.repeats >= 0 {
-				continue
-			}
-			for k, w := range weight {
-				right[a.model][k] += w * r[i][k]
-				all[a.model][k] += w
-				rights[a.verdict] += w * r[i][k]
-				wrongs[a.verdict] += w * (1 - r[i][k])
-			}
+	e := expectations{right: make([][easeNodes]float64, len(v.level)), all: make([][easeNodes]float64, len(v.level))}
+	for _, groups := range v.queries {
+		weight, nodes := v.weigh(groups)
+		for k, w := range weight {
+			e.add(groups, k, w, &nodes[k])
 		}
 	}
 	if learns {
-		v.rates = cascade.LearnRates(wrongs[verdictPass]+wrongs[verdictFail], wrongs[verdictPass], rights[verdictPass]+rights[verdictFail], rights[verdictFail])
+		v.rates = cascade.LearnRates(e.wrongs[verdictPass]+e.wrongs[verdictFail], e.wrongs[verdictPass], e.rights[verdictPass]+e.rights[verdictFail], e.rights[verdictFail])
 	}
+	v.differ, v.repeat = (e.differ+1)/(e.laterRight+2), (e.repeats+1)/(e.laterWrong+2) // one of each kind before
 	slope, bend := usualSlope-v.slope, 1.0
 	for m, level := range v.level {
-		rise, curve := -levelPrecision*level, levelPrecision
+		rise, curve, right, all := -levelPrecision*level, levelPrecision, 0.5, 1.0
 		for k, z := range v.node {
-			n := all[m][k]
+			n := e.all[m][k]
 			p := 1 / (1 + math.Exp(-v.slope*z-level))
-			off, spread := right[m][k]-n*p, n*p*(1-p)
+			off, spread := e.right[m][k]-n*p, n*p*(1-p)
 			slope, bend = slope+z*off, bend+z*z*spread
 			rise, curve = rise+off, curve+spread
+			right, all = right+e.right[m][k], all+n
 		}
 		v.level[m] += rise / curve
+		v.share[m] = right / all
 	}
 	v.slope = max(0, v.slope+slope/bend)
 }
@@ -202,15 +302,20 @@ func (v *verdictModel) round(learns bool) {
 // posteriors returns, for each answer of a table with the same models, the probability that it is right
 // given all answers to its query, and its verdict; NaN means none.
 func (v *verdictModel) posteriors(t *outcome.Table) (quality, verdicts [][]float64) {
-	for _, answers := range judgedAnswers(t) {
+	for q, answers := range judgedAnswers(t) {
 		row, said := slices.Repeat([]float64{math.NaN()}, len(t.Models)), slices.Repeat([]float64{math.NaN()}, len(t.Models))
-		weight, right := v.weigh(answers)
-		for i, a := range answers {
-			row[a.model] = 0
+		groups := groupAnswers(t, q, answers)
+		weight, nodes := v.weigh(groups)
+		for j, g := range groups {
+			right := 0.0
 			for k, w := range weight {
-				row[a.model] += w * right[i][k]
+				right += w * nodes[k].right[j]
 			}
-			row[a.model] = min(row[a.model], 1)
+			for _, m := range g.models {
+				row[m] = min(right, 1)
+			}
+		}
+		for _, a := range answers {
 			if a.verdict != verdictNone {
 				said[a.model] = float64(a.verdict)
 			}

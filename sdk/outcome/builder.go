@@ -58,8 +58,11 @@ type builder struct {
 	anyGroup, anyText bool
 	anyAnswer         bool
 	verified          bool // only verdicts are qualities
-	chosen            bool // steps without a choice of models are left out
-	reportLeftOut     func(file string, line int)
+	// spreadBlame does not look at verdicts to find the wrong step of a failed run, so that the verdict
+	// model of a fit can combine both.
+	spreadBlame   bool
+	chosen        bool // steps without a choice of models are left out
+	reportLeftOut func(file string, line int)
 	// prices are those of Options, and converted the models of which a cost was converted.
 	prices          map[string]sdk.Price
 	converted       []string

@@ -54,7 +54,7 @@ func Read(r io.Reader, name string, o Options) (*Table, error) {
 
 func (o *Options) table(name string, read func(*builder) error) (*Table, error) {
 	b := newBuilder()
-	b.reportLeftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
+	b.reportLeftOut, b.verified, b.spreadBlame, b.chosen = o.LeftOut, o.Verified, o.Verified, o.Chosen
 	b.prices, b.reportConverted = o.Prices, o.Converted
 	if err := read(b); err != nil {
 		return nil, err

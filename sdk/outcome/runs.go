@@ -166,12 +166,13 @@ func (b *builder) answersTo(query int) (n int) {
 	return n
 }
 
-// suspects returns the steps that share the blame if the run failed.
+// suspects returns the steps that share the blame if the run failed: those whose answer a check or, unless
+// b.spreadBlame, a verdict rejected, else those that other models answered differently, else all.
 func (b *builder) suspects(r *run) []int {
 	var rejected, disputed, all []int
 	for i, p := range r.returned {
 		all = append(all, i)
-		if b.rejected[p] || cellAt(b.numbers[colQuality], p, math.NaN()) < 0.5 {
+		if b.rejected[p] || !b.spreadBlame && cellAt(b.numbers[colQuality], p, math.NaN()) < 0.5 {
 			rejected = append(rejected, i)
 		}
 		answer := cellAt(b.answers, p, "")

@@ -76,6 +76,11 @@ func (c *Call) fitMembers(b Object) {
 	}
 	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // set without the caller's request
 	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
+	c.removeRefused(b)
+}
+
+// removeRefused removes what other vendors accept and this one rejects.
+func (c *Call) removeRefused(b Object) {
 	if c.Limits.Refuses != nil {
 		c.NotSent = addNew(c.NotSent, removeAll(b, c.Limits.Refuses)...)
 	}

@@ -57,7 +57,7 @@ func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChang
 	case l.NoCustomTools && isCustomCall(p):
 		fitting, _ = l.fitPart(p.Instead)
 		return fitting, true
-	case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
+	case l.MessageMembers != nil && !slices.Contains(l.MessageMembers, "refusal") && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
 		return p.TextContent, true
 	}
 	return p, false

@@ -37,7 +37,9 @@ func (messages) Write(c *Call) (Object, error) {
 		b.setPath("output_config.format", Object{"type": "json_schema", "schema": p.Schema.Schema})
 	}
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
-		return functionObject(f, "input_schema", Object{"type": "object"})
+		tool := functionObject(f, "input_schema", Object{"type": "object"})
+		tool.adoptToolMark(f, p)
+		return tool
 	})
 	b.messagesToolChoice(o, p)
 	if err := writeTurns(b, c.Messages); err != nil {
@@ -46,6 +48,9 @@ func (messages) Write(c *Call) (Object, error) {
 	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "Schema", "ParallelToolCalls")...)
 	c.omit(o.JSONMode && p.Schema == nil, "JSONMode")
 	b.addExtra(p, middleware.DialectAnthropic)
+	if mark := p.Extra[cacheMark]; isObject(string(mark)) {
+		b[cacheMark] = mark
+	}
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
 	b.setStream(c)
@@ -270,6 +275,7 @@ func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err 
 		list = append(list, unknown.addTo(one))
 		return nil
 	})
+	unknown.markLast(list)
 	return list, err
 }
 

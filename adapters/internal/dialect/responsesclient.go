@@ -57,6 +57,7 @@ func (responses) Write(c *Call) (Object, error) {
 	b.setStream(c)
 	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "LogProbs", "Schema")...)
 	c.omit(len(o.StopWords) > 0, "StopWords")
+	c.removeRefused(b)
 	return b, nil
 }
 

@@ -260,3 +260,21 @@ func TestASearchIsCounted(t *testing.T) {
 		t.Errorf("%v USD, want 0.042", got)
 	}
 }
+
+// A search is booked at the price of the tool that the request names.
+func TestSearchesAreBookedByTool(t *testing.T) {
+	for tool, want := range map[string]float64{"web_search": 0.01, "web_search_preview": 0.025, "web_search_preview_2025_03_11": 0.025} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100, HostedCalls: 2, Searches: 2}}}
+		candidate := small(&modelOf{nativeModel{resp: resp}, middleware.DialectResponses})
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, HostedCallUSD: 0.03, SearchUSD: 0.01, PreviewSearchUSD: 0.025}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
+		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{Dialect: middleware.DialectResponses, RawTools: []json.RawMessage{[]byte(`{"type":"` + tool + `"}`)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := middleware.TotalsOf(answer.Choices[0]).CostUSD, 0.012+2*want; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v USD, want %v", tool, got, want)
+		}
+	}
+}

@@ -259,12 +259,14 @@ func (c *call) isHourly() bool {
 	return false
 }
 
+func isSearchPreview(tool json.RawMessage) bool { return strings.HasPrefix(rawToolType(tool), "web_search_preview") }
+
 // tariff returns a function that applies the request's factors to a candidate's prices, or nil if there are
 // none. Members in one API's own form affect only models of that API.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly, country := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"]))
+	hourly, country, previews := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"])), slices.ContainsFunc(c.rawTools(), isSearchPreview)
 	isSet := func(name string) bool { return c.params.Extra[name] != nil }
-	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly {
+	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly && !previews {
 		return nil
 	}
 	return func(i int, p sdk.Price) sdk.Price {
@@ -275,6 +277,9 @@ func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 		}
 		if hourly {
 			p.CacheWrite = max(p.CacheWrite, hourFactor*p.Input)
+		}
+		if previews {
+			p.SearchUSD = cmp.Or(p.PreviewSearchUSD, p.SearchUSD)
 		}
 		for _, usd := range [...]*float64{&p.Input, &p.CachedInput, &p.CacheWrite, &p.Output, &p.Reasoning} {
 			*usd *= times

@@ -4,7 +4,7 @@
 # Faster tiers: https://openai.com/api-fast-mode/, https://platform.claude.com/docs/en/build-with-claude/fast-mode,
 # and at most twice the price at Google, https://ai.google.dev/gemini-api/docs/pricing.
 # Web searches, which are younger than some entries: OpenAI's as of 2026-03-12, https://www.modelcostwatch.com/openai/tool-costs/web-search
-# (without reasoning the 0.025 of web_search_preview, although web_search costs 0.01 there too); Anthropic's as of
+# (0.025 with web_search_preview for models without reasoning); Anthropic's as of
 # 2026-05-22, https://platform.claude.com/docs/en/about-claude/pricing; Gemini 3's as of 2026, from
 # https://github.com/iyulab/TokenMeter/releases/tag/v0.13.0. Gemini 2.5 charges the default of 0.035, once for a prompt.
 
@@ -19,7 +19,8 @@ catalog "openai/gpt-4o" {
     cached_input_usd_per_million = 1.25
     output_usd_per_million       = 10
     fast_factor                  = 1.7
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -46,7 +47,8 @@ catalog "openai/gpt-4o-mini" {
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 0.6
     fast_factor                  = 1.67
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -61,7 +63,8 @@ catalog "openai/gpt-4.1" {
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 8
     fast_factor                  = 1.75
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -76,7 +79,8 @@ catalog "openai/gpt-4.1-mini" {
     cached_input_usd_per_million = 0.1
     output_usd_per_million       = 1.6
     fast_factor                  = 1.75
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 

@@ -76,9 +76,11 @@ func (c *Call) geminiThinking() Object {
 	return thinking
 }
 
+func isBeforeGemini3(model string) bool { return strings.Contains(model, "gemini-2") }
+
 // geminiEffort sets the level of an effort, or its budget for a model without levels.
 func (o Object) geminiEffort(model, effort string, least int) {
-	isOld := strings.Contains(model, "gemini-2")
+	isOld := isBeforeGemini3(model)
 	switch tokens, known := thinkingBudget[effort]; {
 	case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
 		o["thinkingLevel"] = "LOW"

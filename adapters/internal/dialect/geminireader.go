@@ -83,6 +83,9 @@ func (s *geminiReader) Event(data []byte) error {
 	}
 	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
 	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
+		if isBeforeGemini3(x.Served) { // a prompt is billed once, however many searches it causes; https://ai.google.dev/gemini-api/docs/pricing
+			n = 1
+		}
 		x.Usage.HostedCalls, x.Usage.Searches = n, n
 	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // for instance of maps
 		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)

@@ -259,7 +259,9 @@ func (c *call) isHourly() bool {
 	return false
 }
 
-func isSearchPreview(tool json.RawMessage) bool { return strings.HasPrefix(rawToolType(tool), "web_search_preview") }
+func isSearchPreview(tool json.RawMessage) bool {
+	return strings.HasPrefix(rawToolType(tool), "web_search_preview")
+}
 
 // tariff returns a function that applies the request's factors to a candidate's prices, or nil if there are
 // none. Members in one API's own form affect only models of that API.

@@ -53,7 +53,7 @@ func (chat) Write(c *Call) (Object, error) {
 	b.tools(c, middleware.DialectChat, func(f *llms.FunctionDefinition) Object {
 		return Object{"type": "function", "function": functionObject(f, "parameters", nil)}
 	})
-	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
+	b.toolChoice(c, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
 	if c.Stream {
 		b["stream_options"] = Object{"include_usage": true}
 	}

@@ -110,7 +110,7 @@ func (o Object) geminiTools(c *Call) {
 	calling := Object{}
 	switch mode, function, _ := middleware.ToolChoice(c.Options); {
 	case function != "":
-		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{function}
+		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{c.Limits.toolName(function)}
 	case mode == "required":
 		calling["mode"] = "ANY"
 	case mode == "none", mode == "auto":
@@ -240,7 +240,7 @@ func geminiFile(p middleware.FilePart) Object {
 }
 
 func geminiResult(p middleware.ResultPart, names map[string]string) (Object, error) {
-	result := Object{"name": cmp.Or(p.Name, names[p.ToolCallID])}
+	result := Object{"name": cmp.Or(names[p.ToolCallID], p.Name)}
 	result.geminiID(p.ToolCallID)
 	key := "output"
 	if p.Failed {

@@ -41,7 +41,7 @@ func (messages) Write(c *Call) (Object, error) {
 		tool.adoptToolMark(f, p)
 		return tool
 	})
-	b.messagesToolChoice(o, p)
+	b.messagesToolChoice(c)
 	if err := writeTurns(b, c.Messages); err != nil {
 		return nil, err
 	}
@@ -60,11 +60,11 @@ func (messages) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Params) {
-	choice := Object{}
-	switch mode, function, other := middleware.ToolChoice(options); {
+func (o Object) messagesToolChoice(c *Call) {
+	choice, p := Object{}, c.Params
+	switch mode, function, other := middleware.ToolChoice(c.Options); {
 	case function != "":
-		choice = Object{"type": "tool", "name": function}
+		choice = Object{"type": "tool", "name": c.Limits.toolName(function)}
 	case other != nil:
 		o["tool_choice"] = other
 	case mode == "required":

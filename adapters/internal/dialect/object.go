@@ -200,6 +200,11 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 	for _, f := range functions(c.Options) {
 		tool := write(f)
 		tool.addMembers(gjson.ParseBytes(members[f.Name]))
+		named, isNested := tool["function"].(Object)
+		if !isNested {
+			named = tool
+		}
+		named["name"] = c.Limits.toolName(f.Name)
 		list = append(list, tool)
 	}
 	if c.Params.Dialect == d {
@@ -211,10 +216,10 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 }
 
 // toolChoice sets the tool_choice of OpenAI's APIs; write returns the choice of a function.
-func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
-	switch mode, function, other := middleware.ToolChoice(options); {
+func (o Object) toolChoice(c *Call, write func(name string) Object) {
+	switch mode, function, other := middleware.ToolChoice(c.Options); {
 	case function != "":
-		o["tool_choice"] = write(function)
+		o["tool_choice"] = write(c.Limits.toolName(function))
 	case other != nil:
 		o["tool_choice"] = other
 	default:

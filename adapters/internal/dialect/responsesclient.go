@@ -50,7 +50,7 @@ func (responses) Write(c *Call) (Object, error) {
 		}
 		return tool
 	})
-	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
+	b.toolChoice(c, func(name string) Object { return Object{"type": "function", "name": name} })
 	b.addExtra(p, middleware.DialectResponses)
 	delete(b, "include")
 	setList(b, "include", c.includes())

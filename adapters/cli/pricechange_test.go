@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +69,47 @@ func TestTracesFromBeforeAPriceChange(t *testing.T) {
 		const stay = `the recorded costs of "large" are 2.9 times what its tokens cost at the policy's prices, and stay as they are`
 		if _, said := run(strings.Fields(command + "unpriced.jsonl")...); !strings.Contains(said, stay) || strings.Contains(said, `"mini"`) {
 			t.Errorf("%s: of costs without a price %q", command, said)
+		}
+	}
+}
+
+// A comparison of two policies that differ in their prices has the costs of each at its own.
+func TestEachPolicyIsPlannedAtItsOwnPrices(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dear, cheap := sdk.Price{Input: 30, Output: 30}, sdk.Price{Input: 3, Output: 3}
+	var lines bytes.Buffer
+	for q := range 40 {
+		line, err := json.Marshal(recordedStep(q, map[string]sdk.Price{"mini": dear, "flash": dear, "large": dear}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	files := map[string]string{"traces.jsonl": lines.String()}
+	for name, price := range map[string]sdk.Price{"old.hcl": dear, "new.hcl": cheap} {
+		files[name] = fmt.Sprintf("strategy \"route\" {\n  worth_usd = 0.05\n}\nmodel \"large\" {\n  provider = \"openai\"\n  price {\n    input_usd_per_million = %v\n    output_usd_per_million = %v\n  }\n}\n", price.Input, price.Output)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, from := range []string{"--outcomes", "--traces"} {
+		var out, warn bytes.Buffer
+		args := []string{"policy", "plan", "new.hcl", "--against", "old.hcl", "--models", "large", from, "traces.jsonl", "--json"}
+		if from == "--traces" {
+			args = slices.Delete(args, 5, 7)
+		}
+		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &warn}); code != 0 {
+			t.Fatalf("%v: exit %d\n%s%s", args, code, &out, &warn)
+		}
+		var plan struct {
+			Policies []struct {
+				CostUSD float64 `json:"cost_usd"`
+			} `json:"policies"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &plan); err != nil || len(plan.Policies) != 2 || math.Abs(plan.Policies[0].CostUSD/plan.Policies[1].CostUSD-10) > 1e-6 {
+			t.Errorf("%s: %v; the prices differ tenfold, and the plan has %+v", from, err, plan)
 		}
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepfall/stepfall/adapters/cli"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/fit"
 )
 
 // After a change of prices a fit and a plan on the old traces say what they say on traces recorded at the new prices.
@@ -70,6 +72,63 @@ func TestTracesFromBeforeAPriceChange(t *testing.T) {
 		if _, said := run(strings.Fields(command + "unpriced.jsonl")...); !strings.Contains(said, stay) || strings.Contains(said, `"mini"`) {
 			t.Errorf("%s: of costs without a price %q", command, said)
 		}
+	}
+}
+
+// A profile that --check fits to steps from before and after a change of prices is one for the new prices.
+func TestARefitAfterAPriceChange(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name string, steps ...*sdk.Trace) {
+		var lines bytes.Buffer
+		for _, s := range steps {
+			line, err := json.Marshal(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines.Write(append(line, '\n'))
+		}
+		if err := os.WriteFile(name, lines.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(command string) (code int, out string) {
+		var text bytes.Buffer
+		code = cli.Run(t.Context(), strings.Fields(command), cli.Streams{In: strings.NewReader(""), Out: &text, Err: &text})
+		return code, text.String()
+	}
+	at := func(times float64) (steps []*sdk.Trace) {
+		for q := range 80 {
+			prices := map[string]sdk.Price{}
+			for i, name := range []string{"mini", "flash", "large"} {
+				prices[name] = sdk.Price{Input: times * float64(1+i), Output: times * float64(1+i)}
+			}
+			s := recordedStep(q, prices)
+			s.ID, s.Start, s.Profile = fmt.Sprint(times, "-", q), time.Unix(int64(1e6/times)+int64(q), 0), "profile.json"
+			for m := range s.Decisions[0].Models {
+				s.Decisions[0].Models[m].Quality.Mean, s.Decisions[0].Models[m].CostUSD = 0.8, 0.001*10*float64(1+m)
+			}
+			steps = append(steps, s)
+		}
+		return steps
+	}
+	write("old.jsonl", at(10)...)
+	write("new.jsonl", at(1)...)
+	write("both.jsonl", append(at(10), at(1)...)...)
+	const fitTo = "fit --verified --strategy index --budget 0.1 --outcomes "
+	for _, command := range []string{fitTo + "old.jsonl --out profile.json", fitTo + "new.jsonl --out want.json", "fit --check profile.json --outcomes both.jsonl --out got.json"} {
+		if code, out := run(command); code != 0 {
+			t.Fatalf("%s: exit %d\n%s", command, code, out)
+		}
+	}
+	dearest := func(name string) float64 {
+		p, err := fit.Load(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Curve[len(p.Curve)-1].CostUSD
+	}
+	if got, want := dearest("got.json"), dearest("want.json"); math.Abs(got/want-1) > 0.1 {
+		t.Errorf("the dearest point costs %v, at the new prices %v", got, want)
 	}
 }
 

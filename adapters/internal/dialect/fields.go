@@ -187,7 +187,7 @@ func foreignNames(p *middleware.Params, field string, d middleware.Dialect) (nam
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 			switch v := gjson.ParseBytes(p.Extra[name]); {
 			case name == "include" && includesOnlyOwn(p.Extra[name]):
-			case name == "thinking" && p.ReasoningTokens != nil: // which corresponds to it
+			case name == "thinking" && (p.ReasoningTokens != nil || p.ReasoningEffort != "" && disablesThinking(p)): // which corresponds to it
 			case name == "output_format": // which is the answer's schema
 			case name == cacheMark && d == middleware.DialectAnthropic && v.IsObject():
 			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // only the allowed tools are offered, see Limits.fitTools

@@ -100,6 +100,9 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		p.Metadata = nil
 		notSent = append(notSent, "Metadata")
 	}
+	if _, hasNone := l.Effort["none"]; hasNone && !l.Lacks["ReasoningEffort"] && p.ReasoningEffort == "" && disablesThinking(p) {
+		p.ReasoningEffort = "none"
+	}
 	notSent = append(notSent, mapWord(&p.ReasoningEffort, l.Effort, "ReasoningEffort")...)
 	notSent = append(notSent, mapWord(&p.ServiceTier, l.Tier, "ServiceTier")...)
 	if l.ToolEffort == "" || len(o.Tools) == 0 {
@@ -110,6 +113,11 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	}
 	p.ReasoningEffort = l.ToolEffort
 	return notSent
+}
+
+// disablesThinking reports whether a client of Messages turned thinking off. Other models think unless they are told.
+func disablesThinking(p *middleware.Params) bool {
+	return p.Dialect == middleware.DialectAnthropic && gjson.GetBytes(p.Extra["thinking"], "type").Str == "disabled"
 }
 
 func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {

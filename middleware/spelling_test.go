@@ -129,11 +129,12 @@ func TestTheTierThatWasServed(t *testing.T) {
 	}{
 		{"", "priority", 2, 2}, {"priority", "priority", 2, 2}, {"priority", "default", 2, 1}, {"", "default", 2, 1}, {"priority", "novel", 2, 2}, {"priority", "", 2, 2},
 		{"", "priority", 0, 2.5}, {"fast", "", 0, 2.5}, {"ultrafast", "", 0, 6}, {"", "ultrafast", 2, 6}, {"ultrafast", "default", 0, 1}, {"ultrafast", "fast", 2, 2}, {"unheard-of", "", 0, 6},
+		{"flex", "flex", 2, 0.5}, {"flex", "", 2, 1}, {"flex", "default", 2, 1}, {"", "flex", 2, 0.5}, {"priority", "flex", 2, 0.5},
 	} {
 		resp := text("fine")
 		resp.Choices[0].GenerationInfo = map[string]any{"InputTokens": 1000, "OutputTokens": 100, middleware.KeyExtra: &middleware.Extra{ServiceTier: c.served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
 		candidate := small(&nativeModel{resp: resp})
-		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: c.factor}
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: c.factor, FlexFactor: 0.5}
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
 		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{ServiceTier: c.asked}))
 		if err != nil {

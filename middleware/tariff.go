@@ -215,7 +215,11 @@ func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	if served == "" || !isPriced(tiers, served) {
 		return 0
 	}
-	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
+	factor := tierFactor(tiers, p, served)
+	if strings.EqualFold(served, "flex") { // not reserved, since a request for it can be answered on another tier
+		factor = cmp.Or(p.FlexFactor, 1)
+	}
+	return factor / asked(d.dialect(), p)
 }
 
 // writeFactor returns the answer's price relative to the requested price, by the share of cache writes

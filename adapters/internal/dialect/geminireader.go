@@ -102,6 +102,7 @@ func (s *geminiReader) Event(data []byte) error {
 	if len(in.UsageMetadata) > 0 { // after the candidates, which the usage includes
 		usage := gjson.ParseBytes(in.UsageMetadata)
 		s.setUsage(geminiUsage.read(usage))
+		x.ServiceTier = cmp.Or(strings.ToLower(usage.Get("serviceTier").Str), x.ServiceTier)
 		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get(`promptTokensDetails.#(modality=="AUDIO").tokenCount`)))
 	}
 	return s.mistyped

@@ -35,6 +35,15 @@ func TestHostedCallsAreCounted(t *testing.T) {
 	}
 }
 
+// Gemini reports the tier that answered, which decides the price.
+func TestTierOfGemini(t *testing.T) {
+	r := &Reply{Emit: func(*middleware.Delta) {}}
+	err := gemini{}.Reader(r).Whole([]byte(`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"serviceTier":"FLEX"}}`))
+	if err != nil || r.Extra.ServiceTier != "flex" {
+		t.Errorf("tier %q, %v", r.Extra.ServiceTier, err)
+	}
+}
+
 // The usage of compacting a context is added to the other usage of a call.
 func TestCompactionIsCounted(t *testing.T) {
 	const usage = `{"input_tokens":2000,"output_tokens":100,"iterations":[{"type":"compaction","input_tokens":60000,"cache_read_input_tokens":5,"output_tokens":3500},{"type":"message","input_tokens":2000,"output_tokens":100},{"type":0,"output_tokens":1}]}`

@@ -47,12 +47,12 @@ var (
 	knownOfToolMark = newKnown("strict " + cacheMark + " function." + cacheMark)
 )
 
-// adoptMark returns a part with the cache mark among the members of a message or part of another API, in the form of
-// Messages, and the names of the other members.
-func adoptMark(p *middleware.RawPart, members []string) (mark llms.ContentPart, others []string) {
+// adoptMark returns a part with the cache mark among the members of a message or part of another API, for a model of
+// Messages, and the names of the members that are lost.
+func adoptMark(p *middleware.RawPart, d middleware.Dialect, members []string) (mark llms.ContentPart, lost []string) {
 	for _, kind := range []string{partMembers, messageMembers} {
-		if v := gjson.GetBytes(p.Raw, kind+"."+cacheMark); v.IsObject() {
-			mark = newMembers(middleware.DialectAnthropic, kind, []byte(`"`+cacheMark+`":`+v.Raw))
+		if v := gjson.GetBytes(p.Raw, kind+"."+cacheMark); v.IsObject() && d == middleware.DialectAnthropic {
+			mark = newMembers(d, kind, []byte(`"`+cacheMark+`":`+v.Raw))
 			return mark, slices.DeleteFunc(members, func(name string) bool { return name == cacheMark })
 		}
 	}

@@ -51,7 +51,7 @@ func (chat) Write(c *Call) (Object, error) {
 		b["response_format"] = Object{"type": "json_object"}
 	}
 	b.tools(c, middleware.DialectChat, func(f *llms.FunctionDefinition) Object {
-		return Object{"type": "function", "function": functionObject(f, "parameters", nil)}
+		return Object{"type": "function", "function": c.functionObject(f, "parameters", nil)}
 	})
 	b.toolChoice(c, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
 	if c.Stream {

@@ -95,7 +95,7 @@ func (o Object) geminiEffort(model, effort string, least int) {
 
 func (o Object) geminiTools(c *Call) {
 	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {
-		function := functionObject(f, "parametersJsonSchema", nil)
+		function := c.functionObject(f, "parametersJsonSchema", nil)
 		delete(function, "strict")
 		return function
 	})

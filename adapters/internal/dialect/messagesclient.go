@@ -37,7 +37,7 @@ func (messages) Write(c *Call) (Object, error) {
 		b.setPath("output_config.format", Object{"type": "json_schema", "schema": p.Schema.Schema})
 	}
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
-		tool := functionObject(f, "input_schema", Object{"type": "object"})
+		tool := c.functionObject(f, "input_schema", Object{"type": "object"})
 		tool.adoptToolMark(f, p)
 		return tool
 	})

@@ -160,8 +160,8 @@ func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be se
 
 // functionObject returns a function with its parameters in the member schema. If it has no parameters, the
 // member is set to empty, or left out if empty is nil.
-func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
-	o := Object{"name": f.Name}
+func (c *Call) functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
+	o := Object{"name": c.Limits.toolName(f.Name)}
 	o.text("description", f.Description)
 	if f.Parameters != nil {
 		o[schema] = f.Parameters
@@ -200,11 +200,6 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 	for _, f := range functions(c.Options) {
 		tool := write(f)
 		tool.addMembers(gjson.ParseBytes(members[f.Name]))
-		named, isNested := tool["function"].(Object)
-		if !isNested {
-			named = tool
-		}
-		named["name"] = c.Limits.toolName(f.Name)
 		list = append(list, tool)
 	}
 	if c.Params.Dialect == d {

@@ -42,7 +42,7 @@ func (responses) Write(c *Call) (Object, error) {
 		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
-		tool := functionObject(f, "parameters", json.RawMessage("null"))
+		tool := c.functionObject(f, "parameters", json.RawMessage("null"))
 		tool["type"] = "function"
 		// If strict is missing, the API assumes true and changes the schema. Only its own clients can mean that.
 		if own := gjson.GetBytes(p.Extra["tools"], gjson.Escape(f.Name)+".strict"); p.Dialect != middleware.DialectResponses || own.IsBool() {

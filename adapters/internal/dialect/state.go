@@ -81,10 +81,8 @@ func withoutForm(p *middleware.RawPart, d middleware.Dialect) (rest llms.Content
 		return nil, []string{notSentWork}
 	case p.Model != "":
 		return nil, []string{NotSentState}
-	case members != nil && d == middleware.DialectAnthropic:
-		return adoptMark(p, members)
 	case members != nil:
-		return nil, members
+		return adoptMark(p, d, members)
 	}
 	return nil, []string{notSentContent}
 }

@@ -129,11 +129,12 @@ func TestTheTierThatWasServed(t *testing.T) {
 	}{
 		{"", "priority", 2, 2}, {"priority", "priority", 2, 2}, {"priority", "default", 2, 1}, {"", "default", 2, 1}, {"priority", "novel", 2, 2}, {"priority", "", 2, 2},
 		{"", "priority", 0, 2.5}, {"fast", "", 0, 2.5}, {"ultrafast", "", 0, 6}, {"", "ultrafast", 2, 6}, {"ultrafast", "default", 0, 1}, {"ultrafast", "fast", 2, 2}, {"unheard-of", "", 0, 6},
+		{"flex", "flex", 2, 0.5}, {"flex", "", 2, 1}, {"flex", "default", 2, 1}, {"", "flex", 2, 0.5}, {"priority", "flex", 2, 0.5},
 	} {
 		resp := text("fine")
 		resp.Choices[0].GenerationInfo = map[string]any{"InputTokens": 1000, "OutputTokens": 100, middleware.KeyExtra: &middleware.Extra{ServiceTier: c.served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
 		candidate := small(&nativeModel{resp: resp})
-		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: c.factor}
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: c.factor, FlexFactor: 0.5}
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
 		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{ServiceTier: c.asked}))
 		if err != nil {
@@ -258,5 +259,23 @@ func TestASearchIsCounted(t *testing.T) {
 	}
 	if got := answer.Choices[0].GenerationInfo["stepfall.cost_usd"]; got != 0.042 {
 		t.Errorf("%v USD, want 0.042", got)
+	}
+}
+
+// A search is booked at the price of the tool that the request names.
+func TestSearchesAreBookedByTool(t *testing.T) {
+	for tool, want := range map[string]float64{"web_search": 0.01, "web_search_preview": 0.025, "web_search_preview_2025_03_11": 0.025} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100, HostedCalls: 2, Searches: 2}}}
+		candidate := small(&modelOf{nativeModel{resp: resp}, middleware.DialectResponses})
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, HostedCallUSD: 0.03, SearchUSD: 0.01, PreviewSearchUSD: 0.025}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
+		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{Dialect: middleware.DialectResponses, RawTools: []json.RawMessage{[]byte(`{"type":"` + tool + `"}`)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := middleware.TotalsOf(answer.Choices[0]).CostUSD, 0.012+2*want; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v USD, want %v", tool, got, want)
+		}
 	}
 }

@@ -215,7 +215,11 @@ func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	if served == "" || !isPriced(tiers, served) {
 		return 0
 	}
-	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
+	factor := tierFactor(tiers, p, served)
+	if strings.EqualFold(served, "flex") { // not reserved, since a request for it can be answered on another tier
+		factor = cmp.Or(p.FlexFactor, 1)
+	}
+	return factor / asked(d.dialect(), p)
 }
 
 // writeFactor returns the answer's price relative to the requested price, by the share of cache writes
@@ -259,12 +263,16 @@ func (c *call) isHourly() bool {
 	return false
 }
 
+func isSearchPreview(tool json.RawMessage) bool {
+	return strings.HasPrefix(rawToolType(tool), "web_search_preview")
+}
+
 // tariff returns a function that applies the request's factors to a candidate's prices, or nil if there are
 // none. Members in one API's own form affect only models of that API.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly, country := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"]))
+	hourly, country, previews := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"])), slices.ContainsFunc(c.rawTools(), isSearchPreview)
 	isSet := func(name string) bool { return c.params.Extra[name] != nil }
-	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly {
+	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly && !previews {
 		return nil
 	}
 	return func(i int, p sdk.Price) sdk.Price {
@@ -275,6 +283,9 @@ func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 		}
 		if hourly {
 			p.CacheWrite = max(p.CacheWrite, hourFactor*p.Input)
+		}
+		if previews {
+			p.SearchUSD = cmp.Or(p.PreviewSearchUSD, p.SearchUSD)
 		}
 		for _, usd := range [...]*float64{&p.Input, &p.CachedInput, &p.CacheWrite, &p.Output, &p.Reasoning} {
 			*usd *= times

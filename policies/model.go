@@ -95,6 +95,9 @@ type Price struct {
 	// Factor on all prices on the provider's faster tier (`service_tier` of `fast` or `priority`,
 	// Anthropic's `speed` of `fast`). The highest known factor when absent.
 	FastFactor float64 `policy:"fast_factor" min:"1" json:"fast_factor,omitempty"`
+	// Factor on all prices of an answer from the provider's slower tier (`service_tier` of `flex`); 1 when
+	// absent. Caps reserve the full price, since the provider can answer on another tier.
+	FlexFactor float64 `policy:"flex_factor" above:"0" max:"1" json:"flex_factor,omitempty"`
 	// Fee per request, in US dollars.
 	RequestUSD float64 `policy:"request_usd" min:"0" json:"request_usd,omitempty"`
 	// Fee per use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent.
@@ -102,6 +105,8 @@ type Price struct {
 	HostedCallUSD float64 `policy:"hosted_call_usd" min:"0" json:"hosted_call_usd,omitempty"`
 	// Fee per web search that the provider reports, in US dollars; hosted_call_usd when absent.
 	SearchUSD float64 `policy:"search_usd" min:"0" json:"search_usd,omitempty"`
+	// Fee per search with OpenAI's tool `web_search_preview`, in US dollars; search_usd when absent.
+	PreviewSearchUSD float64 `policy:"preview_search_usd" min:"0" json:"preview_search_usd,omitempty"`
 	// Confirms that the model costs nothing. Prices of 0 are an error without it.
 	Free bool `policy:"free" json:"free,omitempty"`
 }
@@ -199,7 +204,7 @@ func (m *Model) SDK() sdk.Model {
 func (p Price) SDK() sdk.Price {
 	s := sdk.Price{
 		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, AudioInput: p.AudioInput, Output: p.Output, Reasoning: p.Reasoning,
-		FastFactor: p.FastFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD, SearchUSD: p.SearchUSD,
+		FastFactor: p.FastFactor, FlexFactor: p.FlexFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD, SearchUSD: p.SearchUSD, PreviewSearchUSD: p.PreviewSearchUSD,
 	}
 	if p.LongContextTokens > 0 {
 		s.Long = sdk.LongContext{Tokens: p.LongContextTokens, InputFactor: cmp.Or(p.LongContextInputFactor, 2), OutputFactor: cmp.Or(p.LongContextOutputFactor, 2)}

@@ -47,11 +47,15 @@ type Price struct {
 	Long LongContext `json:"long_context,omitzero"`
 	// FastFactor multiplies the prices on the provider's faster tier; 0 means unknown.
 	FastFactor float64 `json:"fast_factor,omitempty"`
+	// FlexFactor multiplies the prices of an answer from the provider's slower tier, flex; 0 means 1.
+	FlexFactor float64 `json:"flex_factor,omitempty"`
 	// RequestUSD is charged per request, and HostedCallUSD per use of a tool that the provider runs, such
 	// as a search; both are in US dollars. SearchUSD is the price of a web search; 0 means HostedCallUSD.
-	RequestUSD    float64 `json:"request_usd,omitempty"`
-	HostedCallUSD float64 `json:"hosted_call_usd,omitempty"`
-	SearchUSD     float64 `json:"search_usd,omitempty"`
+	// PreviewSearchUSD is that of OpenAI's tool web_search_preview; 0 means SearchUSD.
+	RequestUSD       float64 `json:"request_usd,omitempty"`
+	HostedCallUSD    float64 `json:"hosted_call_usd,omitempty"`
+	SearchUSD        float64 `json:"search_usd,omitempty"`
+	PreviewSearchUSD float64 `json:"preview_search_usd,omitempty"`
 }
 
 // LongContext holds the price factors for requests whose prompt has more than Tokens tokens. If Tokens

@@ -135,6 +135,7 @@ func reportDrifts(w *printer, a *fit.Assessment) {
 
 // refit fits a profile to the older traces. If it is better on the newest ones, it writes a profile fitted to all.
 func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*refitResult, error) {
+	convertToNewestPrices(traces)
 	older := traces[:len(traces)-int(heldOutShare*float64(len(traces)))]
 	fresh, err := fitAgain(ctx, p, older)
 	if err != nil {
@@ -154,7 +155,7 @@ func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trac
 	return result, fresh.Save(f.out)
 }
 
-// fitAgain fits a profile of p's kind to the outcomes of traces. It uses the costs that were paid, not p's prices.
+// fitAgain fits a profile of p's kind to the outcomes of traces. It uses their costs, not p's prices.
 func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Profile, error) {
 	t, err := outcome.OfTraces(traces)
 	if err != nil {

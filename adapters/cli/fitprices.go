@@ -68,6 +68,26 @@ func warnStepPrices(warn io.Writer, steps []*sdk.Trace, prices map[string]sdk.Pr
 	unpriced.warn(warn)
 }
 
+// convertToNewestPrices converts the costs of calls to the price that each model had last, so that a fit to steps from
+// before and after a change of prices does not mix the two.
+func convertToNewestPrices(traces []*sdk.Trace) {
+	newest := map[string]*sdk.Price{}
+	for _, t := range traces {
+		for i := range t.Calls {
+			if b := t.Belief(t.Calls[i].Model); b != nil && b.Price != nil {
+				newest[b.Model] = b.Price
+			}
+		}
+	}
+	for _, t := range traces {
+		for i := range t.Calls {
+			if c := &t.Calls[i]; newest[c.Model] != nil {
+				c.CostUSD = t.CallUSD(c, *newest[c.Model])
+			}
+		}
+	}
+}
+
 // warnOtherPrices warns of models whose recorded costs do not follow from their tokens at the given prices.
 func warnOtherPrices(warn io.Writer, t *outcome.Table, prices map[string]sdk.Price) {
 	ratios := costRatios{}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -109,6 +110,12 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	if err != nil {
 		return err
 	}
+	worlds := slices.Repeat([]forecast.World{world}, len(all))
+	if f.outcomes != "" && !maps.Equal(pricesOf(all[0]), pricesOf(next)) { // each policy's costs are those at its own prices
+		if worlds[0], _, err = f.world(ctx, s, all[:1]); err != nil {
+			return err
+		}
+	}
 	if world.Len() == 0 {
 		return fmt.Errorf("%s: no queries", source)
 	}
@@ -117,10 +124,10 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	var account *savings.Account
 	for i, p := range all {
 		var record step.Sink
-		if table, ok := world.(*forecast.Table); ok {
+		if table, ok := worlds[i].(*forecast.Table); ok {
 			account, record = replaySavings(table.Outcomes)
 		}
-		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
+		if results[i], err = forecast.New(ctx, p, worlds[i], forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
 			return addResumeHint(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan writes nothing; run the same command to start over")
 		}
 	}

@@ -93,13 +93,16 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	defer resp.Body.Close()
 	var stopped error // the error of the stream's receiver
 	hasBegun := false
-	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}}
+	reply := &dialect.Reply{Origin: m.origin, ToolNames: c.ToolNames(), Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}}
 	reply.Emit = func(d *middleware.Delta) {
 		if stopped != nil {
 			return
 		}
 		if !hasBegun && streams {
 			hasBegun, d.Extra = true, new(reply.Extra)
+		}
+		if d.Tool != nil {
+			d.Tool.Name = reply.ToolName(d.Tool.Name)
 		}
 		stopped = emit(d)
 	}

@@ -3,8 +3,9 @@
 # is from. A policy changes an entry, or adds one, by a catalog block of its own.
 # Faster tiers: https://openai.com/api-fast-mode/, https://platform.claude.com/docs/en/build-with-claude/fast-mode,
 # and at most twice the price at Google, https://ai.google.dev/gemini-api/docs/pricing.
+# Slower tiers, flex, at the half: https://platform.openai.com/docs/guides/flex-processing, https://ai.google.dev/gemini-api/docs/optimization.
 # Web searches, which are younger than some entries: OpenAI's as of 2026-03-12, https://www.modelcostwatch.com/openai/tool-costs/web-search
-# (without reasoning the 0.025 of web_search_preview, although web_search costs 0.01 there too); Anthropic's as of
+# (0.025 with web_search_preview for models without reasoning); Anthropic's as of
 # 2026-05-22, https://platform.claude.com/docs/en/about-claude/pricing; Gemini 3's as of 2026, from
 # https://github.com/iyulab/TokenMeter/releases/tag/v0.13.0. Gemini 2.5 charges the default of 0.035, once for a prompt.
 
@@ -19,7 +20,8 @@ catalog "openai/gpt-4o" {
     cached_input_usd_per_million = 1.25
     output_usd_per_million       = 10
     fast_factor                  = 1.7
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -46,7 +48,8 @@ catalog "openai/gpt-4o-mini" {
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 0.6
     fast_factor                  = 1.67
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -61,7 +64,8 @@ catalog "openai/gpt-4.1" {
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 8
     fast_factor                  = 1.75
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -76,7 +80,8 @@ catalog "openai/gpt-4.1-mini" {
     cached_input_usd_per_million = 0.1
     output_usd_per_million       = 1.6
     fast_factor                  = 1.75
-    search_usd                   = 0.025
+    search_usd                   = 0.01
+    preview_search_usd           = 0.025
   }
 }
 
@@ -105,6 +110,7 @@ catalog "openai/gpt-5" {
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
     fast_factor                  = 2
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -120,6 +126,7 @@ catalog "openai/gpt-5-mini" {
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 2
     fast_factor                  = 1.8
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -134,6 +141,7 @@ catalog "openai/gpt-5-nano" {
     input_usd_per_million        = 0.05
     cached_input_usd_per_million = 0.005
     output_usd_per_million       = 0.4
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -149,6 +157,23 @@ catalog "openai/o4-mini" {
     cached_input_usd_per_million = 0.275
     output_usd_per_million       = 4.4
     fast_factor                  = 1.82
+    flex_factor                  = 0.5
+    search_usd                   = 0.01
+  }
+}
+
+catalog "openai/o3" {
+  as_of             = "2026-04-06"
+  source            = "https://www.calcis.dev/models/o3"
+  context_tokens    = 200000
+  max_output_tokens = 100000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 2
+    cached_input_usd_per_million = 0.5
+    output_usd_per_million       = 8
+    fast_factor                  = 1.75
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -263,6 +288,7 @@ catalog "openai/gpt-5.1" {
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
     fast_factor                  = 2
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -278,6 +304,7 @@ catalog "openai/gpt-5.2" {
     cached_input_usd_per_million = 0.175
     output_usd_per_million       = 14
     fast_factor                  = 2
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -294,6 +321,7 @@ catalog "openai/gpt-5.4" {
     cached_input_usd_per_million = 0.25
     output_usd_per_million       = 15
     fast_factor                  = 2
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -309,6 +337,7 @@ catalog "openai/gpt-5.4-mini" {
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 4.5
     fast_factor                  = 2
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -323,6 +352,7 @@ catalog "openai/gpt-5.4-nano" {
     input_usd_per_million        = 0.2
     cached_input_usd_per_million = 0.02
     output_usd_per_million       = 1.25
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -338,6 +368,7 @@ catalog "openai/gpt-5.5" {
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 30
     fast_factor                  = 2.5
+    flex_factor                  = 0.5
     search_usd                   = 0.01
   }
 }
@@ -416,6 +447,7 @@ catalog "gemini/gemini-2.5-pro" {
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
     fast_factor                  = 2
+    flex_factor                  = 0.5
   }
 }
 
@@ -431,6 +463,7 @@ catalog "gemini/gemini-2.5-flash" {
     audio_input_usd_per_million  = 1
     output_usd_per_million       = 2.5
     fast_factor                  = 2
+    flex_factor                  = 0.5
   }
 }
 
@@ -446,6 +479,7 @@ catalog "gemini/gemini-2.5-flash-lite" {
     audio_input_usd_per_million  = 0.3
     output_usd_per_million       = 0.4
     fast_factor                  = 2
+    flex_factor                  = 0.5
   }
 }
 
@@ -459,6 +493,7 @@ catalog "gemini/gemini-3.5-flash" {
     input_usd_per_million  = 1.5
     output_usd_per_million = 9
     fast_factor            = 2
+    flex_factor            = 0.5
     search_usd             = 0.014
   }
 }

@@ -102,6 +102,7 @@ func TestProfileRefusesOtherModelsAndPrices(t *testing.T) {
 	if diff := cmp.Diff(spends(t, p, table), spends(t, back, table)); diff != "" {
 		t.Errorf("a profile read back decides otherwise: %s", diff)
 	}
+	searching := []sdk.Model{models[0], {Name: "small", Price: sdk.Price{Input: 1, Output: 2, SearchUSD: 0.01}}}
 	dearer := []sdk.Model{models[0], {Name: "small", Price: sdk.Price{Input: 1, Output: 3}}}
 	for _, c := range []struct {
 		models []sdk.Model
@@ -110,7 +111,8 @@ func TestProfileRefusesOtherModelsAndPrices(t *testing.T) {
 	}{
 		{models[:1], ErrModels, `"small" is gone`},
 		{append(models[:2:2], sdk.Model{Name: "new"}), ErrModels, `not for "new"`},
-		{dearer, errPrices, "small was 1 in, 2 out"},
+		{dearer, errPrices, `small was {"input_usd_per_million":1,"output_usd_per_million":2}, is {`},
+		{searching, errPrices, `"search_usd":0.01}`},
 	} {
 		_, err := Load(path, c.models)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {

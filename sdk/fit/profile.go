@@ -190,8 +190,10 @@ func (p *Profile) check(models []sdk.Model) error {
 	return errors.Join(faults...)
 }
 
+// priceText names every part of a price, since two can differ in a fee alone.
 func priceText(p sdk.Price) string {
-	return fmt.Sprintf("%v in, %v out USD per million tokens", p.Input, p.Output)
+	text, _ := json.Marshal(p) // numbers only
+	return string(text)
 }
 
 // NewStrategy returns the fitted strategy, with models by their index in the given names.

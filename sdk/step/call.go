@@ -34,6 +34,7 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 			if r.isCapped = false; most.usd >= r.capWorstUSD {
 				r.capErr = nil
 			}
+			r.answeredUSD = max(r.answeredUSD, most.usd)
 			return answer, nil
 		}
 		if errors.Is(err, sdk.ErrBudgetExhausted) {

@@ -314,7 +314,7 @@ func withPrices(m sdk.Model) sdk.Model {
 }
 
 func validPrice(p sdk.Price) bool {
-	for _, usd := range [...]float64{p.Input, p.CachedInput, p.CacheWrite, p.AudioInput, p.Output, p.Reasoning, p.RequestUSD, p.HostedCallUSD, p.SearchUSD, p.FastFactor, p.Long.InputFactor, p.Long.OutputFactor} {
+	for _, usd := range [...]float64{p.Input, p.CachedInput, p.CacheWrite, p.AudioInput, p.Output, p.Reasoning, p.RequestUSD, p.HostedCallUSD, p.SearchUSD, p.PreviewSearchUSD, p.FastFactor, p.FlexFactor, p.Long.InputFactor, p.Long.OutputFactor} {
 		if !(usd >= 0) || math.IsInf(usd, 0) {
 			return false
 		}

@@ -241,10 +241,13 @@ func TestStepsWithAnAnswerWait(t *testing.T) {
 	}
 }
 
-// refusing is a ledger that refuses the first reservations, including repeated ones.
-type refusing struct{ first int }
+// refusing is a ledger that refuses the first reservations after some others, including repeated ones.
+type refusing struct{ granted, first int }
 
 func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
+	if l.granted--; l.granted >= 0 {
+		return step.NewMemory(step.Caps{}).Reserve(context.Background(), &sdk.Query{}, usd)
+	}
 	if l.first--; l.first >= 0 && usd > 0 {
 		return nil, fmt.Errorf("it is full: %w", sdk.ErrBudgetExhausted)
 	}
@@ -252,15 +255,16 @@ func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.R
 }
 
 // A step that ends with the answer of the most expensive model has not failed at a cap, whatever the cap
-// excluded before; one that ends with a cheaper answer has.
+// excluded before or after; one that ends with a cheaper answer has.
 func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
-		order []int
-		fails bool
-		want  sdk.StopReason
-	}{{[]int{0, 1}, false, sdk.StopExhausted}, {[]int{1, 0}, true, sdk.StopBudget}} {
+		order   []int
+		granted int
+		fails   bool
+		want    sdk.StopReason
+	}{{[]int{0, 1}, 0, false, sdk.StopExhausted}, {[]int{1, 0}, 0, true, sdk.StopBudget}, {[]int{0, 1}, 1, true, sdk.StopBudget}, {[]int{1, 0}, 1, false, sdk.StopBudget}} {
 		for _, fail := range []bool{false, true} {
-			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{first: 2}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
+			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{tt.granted, 2}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
 			result, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
 			if fails := fail && tt.fails; errors.Is(err, sdk.ErrBudgetExhausted) != fails || err != nil && !fails || result.Trace.Stop != tt.want || len(result.Trace.Calls) != 1 {
 				t.Errorf("order %v, at_cap fail %v: calls %q, stop %s, %v", tt.order, fail, called(result.Trace), result.Trace.Stop, err)

@@ -44,6 +44,7 @@ type run struct {
 	partial      []int                 // candidates whose answer was cut off
 	capErr       error                 // cap that excluded the model with the highest worst case; nil once one at least as expensive answers
 	capWorstUSD  float64               // worst case of that model in US dollars
+	answeredUSD  float64               // highest worst case of a model that answered
 	isCapped     bool                  // a cap excluded the model chosen last
 	spent        float64
 	uncertainUSD float64 // booked in addition to spent, for calls whose bill is unknown

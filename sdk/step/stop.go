@@ -88,7 +88,7 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	hasAnswer := len(r.attempts) > 0
 	switch {
-	case r.capErr != nil && (!hasAnswer || r.e.c.FailAtCap):
+	case r.capErr != nil && (!hasAnswer || r.e.c.FailAtCap && r.capWorstUSD > r.answeredUSD):
 		return sdk.StopBudget, -1, r.stopFailed(r.capErr)
 	case r.capErr != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil

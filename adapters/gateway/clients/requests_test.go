@@ -161,6 +161,15 @@ var oddRequests = []oddRequest{
 	{name: "seed and penalties", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil, "seed", 1, "presence_penalty", 0.5, "logit_bias", object{"50256": -100})}},
 	{name: "one call at a time", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil, "parallel_tool_calls", false), responsesAPI: set("reasoning", nil, "parallel_tool_calls", false),
 		messagesAPI: both(noThinking, set("tool_choice", object{"type": "auto", "disable_parallel_tool_use": true}))}},
+	{name: "members of other vendors", change: map[string]func(q object){
+		chatAPI: both(set("reasoning_effort", nil), func(q object) {
+			mark := object{"type": "ephemeral"}
+			push(q, "messages", object{"role": "assistant", "content": "Hm.", "prefix": false}, object{"role": "user", "content": "And?", "cache_control": mark},
+				object{"role": "user", "content": []any{object{"type": "text", "text": "So?", "cache_control": mark}}})
+		}),
+		responsesAPI: both(set("reasoning", nil), func(q object) {
+			push(q, "input", object{"role": "user", "content": []any{object{"type": "input_text", "text": "So?", "cache_control": object{"type": "ephemeral"}}}})
+		})}},
 	{name: "cached blocks", change: map[string]func(q object){messagesAPI: both(noThinking, set("system", []any{object{"type": "text", "text": "Be brief.", "cache_control": object{"type": "ephemeral"}}}), func(q object) {
 		push(q, "messages", object{"role": "assistant", "content": []any{object{"type": "tool_use", "id": "toolu_1", "name": "lookup", "input": object{"n": 1}}}},
 			object{"role": "user", "content": []any{object{"type": "tool_result", "tool_use_id": "toolu_1", "cache_control": object{"type": "ephemeral"}, "content": []any{object{"type": "text", "text": "found", "cache_control": object{"type": "ephemeral"}}}}, object{"type": "text", "text": "And?"}}})

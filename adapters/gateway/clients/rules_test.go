@@ -371,6 +371,24 @@ var chatRules = []rule{
 	{chatAPI, "unknown member", "https://github.com/xlinx/sd-webui-decadetw-auto-prompt-llm/issues/29", knows(func(name string) *refusal {
 		return gpt("", "", "Unrecognized request argument supplied: %s", name)
 	}, "model messages audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity web_search_options thinking")},
+	{chatAPI, "unknown member of a message", chatDocs, func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		names := "role content name refusal audio annotations tool_calls tool_call_id function_call"
+		if isDeepSeek(m) {
+			names += " prefix reasoning_content"
+		}
+		for i, message := range q.Get("messages").Array() {
+			unknown := func(name string) *refusal {
+				return gpt("", "", "Additional properties are not allowed ('%s' was unexpected) - 'messages.%d'", name, i)
+			}
+			if f := knows(unknown, names)(nil, nil, message); f != nil {
+				return f
+			}
+			if len(message.Get("content.#.cache_control").Array()) > 0 {
+				return unknown("content.cache_control")
+			}
+		}
+		return nil
+	}},
 	{chatAPI, "max_tokens is limited", chatDocs, func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		n := max(q.Get("max_tokens").Int(), q.Get("max_completion_tokens").Int())
 		switch {

@@ -58,8 +58,8 @@ func TestResultsFollowCalls(t *testing.T) {
 		}
 	}
 	long := []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "a", FunctionCall: &llms.FunctionCall{Name: "srv.täg"}}}}}
-	named := dialect.Limits{ToolName: 6, ToolSigns: "_"}
-	if got, _ := named.Fit(long, &llms.CallOptions{}, &middleware.Params{}); got[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv_t_" || long[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv.täg" {
+	named := dialect.Limits{ToolName: 15, ToolSigns: "_"}
+	if got, _ := named.Fit(long, &llms.CallOptions{}, &middleware.Params{}); got[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv_t__70aea1f8" || long[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv.täg" {
 		t.Errorf("a name of the history: %+v, given %+v", got, long)
 	}
 	given := []llms.MessageContent{calls("a"), user, results("a")}

@@ -51,9 +51,9 @@ func (chat) Write(c *Call) (Object, error) {
 		b["response_format"] = Object{"type": "json_object"}
 	}
 	b.tools(c, middleware.DialectChat, func(f *llms.FunctionDefinition) Object {
-		return Object{"type": "function", "function": functionObject(f, "parameters", nil)}
+		return Object{"type": "function", "function": c.functionObject(f, "parameters", nil)}
 	})
-	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
+	b.toolChoice(c, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
 	if c.Stream {
 		b["stream_options"] = Object{"include_usage": true}
 	}
@@ -76,6 +76,11 @@ func (c *Call) fitMembers(b Object) {
 	}
 	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // set without the caller's request
 	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
+	c.removeRefused(b)
+}
+
+// removeRefused removes what other vendors accept and this one rejects.
+func (c *Call) removeRefused(b Object) {
 	if c.Limits.Refuses != nil {
 		c.NotSent = addNew(c.NotSent, removeAll(b, c.Limits.Refuses)...)
 	}

@@ -178,20 +178,24 @@ func NameNotSent(d middleware.Dialect, members []string) (names []string) {
 
 // foreignNames names what a field contains for another API: request members, or types of tools. It leaves out
 // what the gateway provides for every model.
-func foreignNames(p *middleware.Params, field string) (names []string) {
+func foreignNames(p *middleware.Params, field string, d middleware.Dialect) (names []string) {
+	sentOfTools := knownOfStrict
+	if d == middleware.DialectAnthropic {
+		sentOfTools = knownOfToolMark
+	}
 	if field == "Extra" {
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 			switch v := gjson.ParseBytes(p.Extra[name]); {
 			case name == "include" && includesOnlyOwn(p.Extra[name]):
-			case name == "thinking" && p.ReasoningTokens != nil: // which corresponds to it
+			case name == "thinking" && (p.ReasoningTokens != nil || p.ReasoningEffort != "" && disablesThinking(p)): // which corresponds to it
 			case name == "output_format": // which is the answer's schema
+			case name == cacheMark && d == middleware.DialectAnthropic && v.IsObject():
 			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // only the allowed tools are offered, see Limits.fitTools
 			case name == "tools" && v.IsObject(): // unknown members of functions, by function name
 				for _, members := range v.Map() {
-					for member := range members.Map() {
-						if member != "strict" { // which is sent as the function's
-							names = append(names, "tools."+member)
-						}
+					rest, _ := sentOfTools.unknownMembers(members).(Object)
+					for member := range rest {
+						names = append(names, "tools."+member)
 					}
 				}
 			default:
@@ -219,7 +223,7 @@ func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, word
 		case "OnDelta", "Dialect":
 		case "Extra", "RawTools":
 			if p.Dialect != d {
-				names = append(names, foreignNames(p, name)...)
+				names = append(names, foreignNames(p, name, d)...)
 			}
 		default:
 			if !slices.Contains(words, name) {

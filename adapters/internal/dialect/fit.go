@@ -100,6 +100,9 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		p.Metadata = nil
 		notSent = append(notSent, "Metadata")
 	}
+	if _, hasNone := l.Effort["none"]; hasNone && !l.Lacks["ReasoningEffort"] && p.ReasoningEffort == "" && disablesThinking(p) {
+		p.ReasoningEffort = "none"
+	}
 	notSent = append(notSent, mapWord(&p.ReasoningEffort, l.Effort, "ReasoningEffort")...)
 	notSent = append(notSent, mapWord(&p.ServiceTier, l.Tier, "ServiceTier")...)
 	if l.ToolEffort == "" || len(o.Tools) == 0 {
@@ -110,6 +113,11 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	}
 	p.ReasoningEffort = l.ToolEffort
 	return notSent
+}
+
+// disablesThinking reports whether a client of Messages turned thinking off. Other models think unless they are told.
+func disablesThinking(p *middleware.Params) bool {
+	return p.Dialect == middleware.DialectAnthropic && gjson.GetBytes(p.Extra["thinking"], "type").Str == "disabled"
 }
 
 func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
@@ -194,17 +202,19 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 	return notSent
 }
 
-// allowTools returns the names of the tools that a choice in the form of another API allows, nil for all, and
+// allowTools returns the names of the tools that a choice in the form of another API, or of tools that are sent under
+// other names, allows, nil for all, and
 // makes the choice's mode the tool choice.
 func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string {
 	mode, names := allowedTools(p)
-	if p.Dialect != "" && p.Dialect == l.AllowedTools {
+	isOwn := p.Dialect != "" && p.Dialect == l.AllowedTools
+	if isOwn && !slices.ContainsFunc(names, func(name string) bool { return l.toolName(name) != name }) {
 		return nil
 	}
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
 	}
-	if mode != "" && l.NoCustomTools { // only the allowed tools are offered
+	if mode != "" && (isOwn || l.NoCustomTools) { // only the allowed tools are offered
 		p.Extra = maps.Clone(p.Extra)
 		delete(p.Extra, "tool_choice")
 	}
@@ -251,7 +261,7 @@ func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
 			continue
 		}
 		own := *tool.Function
-		fmt.Fprintf(&whole, "The tool %s:\n%s\n\n", own.Name, own.Description)
+		fmt.Fprintf(&whole, "The tool %s:\n%s\n\n", l.toolName(own.Name), own.Description)
 		own.Description = string([]rune(own.Description)[:l.ToolText-len(rest)]) + rest
 		o.Tools = slices.Clone(o.Tools)
 		o.Tools[i].Function = &own

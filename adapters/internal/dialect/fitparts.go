@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -45,7 +44,7 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 
 func (l *Limits) fitCall(call llms.ToolCall) (fitting llms.ToolCall, isChanged bool) {
 	call.ID, isChanged = l.callID(call.ID)
-	if f := call.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
+	if f := call.FunctionCall; f != nil && l.toolName(f.Name) != f.Name {
 		call.FunctionCall, isChanged = &llms.FunctionCall{Name: l.toolName(f.Name), Arguments: f.Arguments}, true
 	}
 	return call, isChanged
@@ -57,7 +56,7 @@ func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChang
 	case l.NoCustomTools && isCustomCall(p):
 		fitting, _ = l.fitPart(p.Instead)
 		return fitting, true
-	case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
+	case l.MessageMembers != nil && !slices.Contains(l.MessageMembers, "refusal") && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
 		return p.TextContent, true
 	}
 	return p, false
@@ -68,15 +67,34 @@ func (l *Limits) lacksTexts(p middleware.FilePart) bool {
 	return p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain")
 }
 
-// toolName maps the name of a tool that another model called to one that the vendor accepts.
+// toolName maps the name of a tool to one that the vendor accepts. Different names give different results.
 func (l *Limits) toolName(name string) string {
-	name = strings.Map(func(c rune) rune {
+	hasStart := !l.ToolLetter || !strings.ContainsAny(name[:min(len(name), 1)], "-.:0123456789")
+	if l.ToolName == 0 || hasStart && isWord(name, l.ToolName, l.ToolSigns) {
+		return name
+	}
+	readable := strings.Map(func(c rune) rune {
 		if isWord(string(c), l.ToolName, l.ToolSigns) {
 			return c
 		}
 		return '_'
 	}, name)
-	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
+	if !hasStart {
+		readable = "_" + readable
+	}
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:4])
+	return readable[:min(len(readable), l.ToolName-len(suffix))] + suffix
+}
+
+// ToolNames returns the caller's names of the tools that are sent under other names, by these.
+func (c *Call) ToolNames() (names map[string]string) {
+	for _, f := range functions(c.Options) {
+		if sent := c.Limits.toolName(f.Name); sent != f.Name {
+			setEntry(&names, sent, f.Name)
+		}
+	}
+	return names
 }
 
 // callID maps a call id to one that the vendor accepts. Equal ids give equal results.

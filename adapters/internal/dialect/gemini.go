@@ -76,9 +76,11 @@ func (c *Call) geminiThinking() Object {
 	return thinking
 }
 
+func isBeforeGemini3(model string) bool { return strings.Contains(model, "gemini-2") }
+
 // geminiEffort sets the level of an effort, or its budget for a model without levels.
 func (o Object) geminiEffort(model, effort string, least int) {
-	isOld := strings.Contains(model, "gemini-2")
+	isOld := isBeforeGemini3(model)
 	switch tokens, known := thinkingBudget[effort]; {
 	case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
 		o["thinkingLevel"] = "LOW"
@@ -93,7 +95,7 @@ func (o Object) geminiEffort(model, effort string, least int) {
 
 func (o Object) geminiTools(c *Call) {
 	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {
-		function := functionObject(f, "parametersJsonSchema", nil)
+		function := c.functionObject(f, "parametersJsonSchema", nil)
 		delete(function, "strict")
 		return function
 	})
@@ -108,7 +110,7 @@ func (o Object) geminiTools(c *Call) {
 	calling := Object{}
 	switch mode, function, _ := middleware.ToolChoice(c.Options); {
 	case function != "":
-		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{function}
+		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{c.Limits.toolName(function)}
 	case mode == "required":
 		calling["mode"] = "ANY"
 	case mode == "none", mode == "auto":
@@ -238,7 +240,7 @@ func geminiFile(p middleware.FilePart) Object {
 }
 
 func geminiResult(p middleware.ResultPart, names map[string]string) (Object, error) {
-	result := Object{"name": cmp.Or(p.Name, names[p.ToolCallID])}
+	result := Object{"name": cmp.Or(names[p.ToolCallID], p.Name)}
 	result.geminiID(p.ToolCallID)
 	key := "output"
 	if p.Failed {

@@ -83,6 +83,9 @@ func (s *geminiReader) Event(data []byte) error {
 	}
 	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
 	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
+		if isBeforeGemini3(x.Served) { // a prompt is billed once, however many searches it causes; https://ai.google.dev/gemini-api/docs/pricing
+			n = 1
+		}
 		x.Usage.HostedCalls, x.Usage.Searches = n, n
 	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // for instance of maps
 		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
@@ -99,6 +102,7 @@ func (s *geminiReader) Event(data []byte) error {
 	if len(in.UsageMetadata) > 0 { // after the candidates, which the usage includes
 		usage := gjson.ParseBytes(in.UsageMetadata)
 		s.setUsage(geminiUsage.read(usage))
+		x.ServiceTier = cmp.Or(strings.ToLower(usage.Get("serviceTier").Str), x.ServiceTier)
 		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get(`promptTokensDetails.#(modality=="AUDIO").tokenCount`)))
 	}
 	return s.mistyped

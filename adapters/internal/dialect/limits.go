@@ -57,7 +57,7 @@ type Limits struct {
 	// UniqueTools is set if the names of tools must differ.
 	UniqueTools bool
 	// ToolName is the maximum length of a tool's name, which can have letters, digits and the characters
-	// in ToolSigns.
+	// in ToolSigns. Other names are mapped, and mapped back in the answer.
 	ToolName  int
 	ToolSigns string
 	// ToolLetter is set if a tool's name must begin with a letter or _.
@@ -223,18 +223,11 @@ func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 			return fmt.Sprintf("rejects two tools named %.80q", f.Name)
 		}
 		names[f.Name] = true
-		if why := l.excludeFunction(f); why != "" {
+		if why := l.excludeProperties(f); why != "" {
 			return why
 		}
 	}
 	return ""
-}
-
-func (l *Limits) excludeFunction(f *llms.FunctionDefinition) string {
-	if l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")) {
-		return fmt.Sprintf("rejects the tool name %.80q", f.Name)
-	}
-	return l.excludeProperties(f)
 }
 
 func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {

@@ -37,15 +37,20 @@ func (messages) Write(c *Call) (Object, error) {
 		b.setPath("output_config.format", Object{"type": "json_schema", "schema": p.Schema.Schema})
 	}
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
-		return functionObject(f, "input_schema", Object{"type": "object"})
+		tool := c.functionObject(f, "input_schema", Object{"type": "object"})
+		tool.adoptToolMark(f, p)
+		return tool
 	})
-	b.messagesToolChoice(o, p)
+	b.messagesToolChoice(c)
 	if err := writeTurns(b, c.Messages); err != nil {
 		return nil, err
 	}
 	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "Schema", "ParallelToolCalls")...)
 	c.omit(o.JSONMode && p.Schema == nil, "JSONMode")
 	b.addExtra(p, middleware.DialectAnthropic)
+	if mark := p.Extra[cacheMark]; isObject(string(mark)) {
+		b[cacheMark] = mark
+	}
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
 	b.setStream(c)
@@ -55,11 +60,11 @@ func (messages) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Params) {
-	choice := Object{}
-	switch mode, function, other := middleware.ToolChoice(options); {
+func (o Object) messagesToolChoice(c *Call) {
+	choice, p := Object{}, c.Params
+	switch mode, function, other := middleware.ToolChoice(c.Options); {
 	case function != "":
-		choice = Object{"type": "tool", "name": function}
+		choice = Object{"type": "tool", "name": c.Limits.toolName(function)}
 	case other != nil:
 		o["tool_choice"] = other
 	case mode == "required":
@@ -270,6 +275,7 @@ func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err 
 		list = append(list, unknown.addTo(one))
 		return nil
 	})
+	unknown.markLast(list)
 	return list, err
 }
 

@@ -160,8 +160,8 @@ func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be se
 
 // functionObject returns a function with its parameters in the member schema. If it has no parameters, the
 // member is set to empty, or left out if empty is nil.
-func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
-	o := Object{"name": f.Name}
+func (c *Call) functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
+	o := Object{"name": c.Limits.toolName(f.Name)}
 	o.text("description", f.Description)
 	if f.Parameters != nil {
 		o[schema] = f.Parameters
@@ -211,10 +211,10 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 }
 
 // toolChoice sets the tool_choice of OpenAI's APIs; write returns the choice of a function.
-func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
-	switch mode, function, other := middleware.ToolChoice(options); {
+func (o Object) toolChoice(c *Call, write func(name string) Object) {
+	switch mode, function, other := middleware.ToolChoice(c.Options); {
 	case function != "":
-		o["tool_choice"] = write(function)
+		o["tool_choice"] = write(c.Limits.toolName(function))
 	case other != nil:
 		o["tool_choice"] = other
 	default:

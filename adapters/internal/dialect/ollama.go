@@ -40,7 +40,7 @@ func (ollama) Write(c *Call) (Object, error) {
 		b["think"] = false
 	}
 	b.tools(c, middleware.DialectOllama, func(f *llms.FunctionDefinition) Object {
-		function := functionObject(f, "parameters", Object{"type": "object", "properties": Object{}})
+		function := c.functionObject(f, "parameters", Object{"type": "object", "properties": Object{}})
 		delete(function, "strict")
 		return Object{"type": "function", "function": function}
 	})

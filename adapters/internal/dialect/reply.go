@@ -87,6 +87,8 @@ var errNoName = errors.New("the answer calls a tool without its name")
 type Reply struct {
 	// Origin is the model's origin, with which its state is marked.
 	Origin string
+	// ToolNames are the caller's names of the tools that were sent under other names, by these.
+	ToolNames map[string]string
 	// Emit receives the pieces.
 	Emit func(d *middleware.Delta)
 	// Extra has what is common to all choices.
@@ -268,6 +270,9 @@ func (c *replyChoice) hasCall() bool {
 	})
 }
 
+// ToolName returns the caller's name of a called tool.
+func (r *Reply) ToolName(sent string) string { return cmp.Or(r.ToolNames[sent], sent) }
+
 // Response returns the complete answer.
 func (r *Reply) Response() (*llms.ContentResponse, error) {
 	if len(r.choices) == 0 {
@@ -275,6 +280,9 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 	}
 	out := &llms.ContentResponse{}
 	for _, c := range r.choices {
+		for _, call := range c.calls { // which are among the parts too
+			call.FunctionCall.Name = r.ToolName(call.FunctionCall.Name)
+		}
 		if slices.ContainsFunc(c.calls, func(call llms.ToolCall) bool { return call.FunctionCall.Name == "" }) {
 			return nil, errNoName
 		}

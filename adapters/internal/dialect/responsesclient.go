@@ -42,7 +42,7 @@ func (responses) Write(c *Call) (Object, error) {
 		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
-		tool := functionObject(f, "parameters", json.RawMessage("null"))
+		tool := c.functionObject(f, "parameters", json.RawMessage("null"))
 		tool["type"] = "function"
 		// If strict is missing, the API assumes true and changes the schema. Only its own clients can mean that.
 		if own := gjson.GetBytes(p.Extra["tools"], gjson.Escape(f.Name)+".strict"); p.Dialect != middleware.DialectResponses || own.IsBool() {
@@ -50,13 +50,14 @@ func (responses) Write(c *Call) (Object, error) {
 		}
 		return tool
 	})
-	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
+	b.toolChoice(c, func(name string) Object { return Object{"type": "function", "name": name} })
 	b.addExtra(p, middleware.DialectResponses)
 	delete(b, "include")
 	setList(b, "include", c.includes())
 	b.setStream(c)
 	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "LogProbs", "Schema")...)
 	c.omit(len(o.StopWords) > 0, "StopWords")
+	c.removeRefused(b)
 	return b, nil
 }
 

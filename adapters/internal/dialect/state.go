@@ -56,7 +56,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 			instead, _ := rewritePart(raw.Instead, translate)
 			return instead, true
 		}
-		p, lost := withoutForm(&raw)
+		p, lost := withoutForm(&raw, d)
 		notSent = append(notSent, lost...)
 		return p, true
 	}
@@ -68,8 +68,9 @@ func isOf(p *middleware.RawPart, names []string) bool {
 	return p.Model == "" || slices.Contains(names, p.Model)
 }
 
-// withoutForm returns the rest of a part of another API or model, and names what is lost.
-func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
+// withoutForm returns what a model of the dialect can be sent of a part of another API or model, and names what is
+// lost.
+func withoutForm(p *middleware.RawPart, d middleware.Dialect) (rest llms.ContentPart, lost []string) {
 	switch members := memberNames(*p); {
 	case p.Text != "":
 		if gjson.GetBytes(p.Raw, "citations").Exists() {
@@ -81,7 +82,7 @@ func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
 	case p.Model != "":
 		return nil, []string{NotSentState}
 	case members != nil:
-		return nil, members
+		return adoptMark(p, d, members)
 	}
 	return nil, []string{notSentContent}
 }

@@ -22,6 +22,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		"code":      {messages{}.Reader, `{"type":"message","content":[{"type":"server_tool_use","id":"s","name":"bash_code_execution","input":{}},{"type":"server_tool_use","id":"t","name":"web_fetch","input":{}},{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, 1, 0},
 		"maps":      {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"maps":{}},{"maps":{}}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 1, 0},
 		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3, 1},
+		"prompt":    {gemini{}.Reader, `{"modelVersion":"gemini-2.5-flash","candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 1, 1},
 		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2, 2},
 	} {
 		r := &Reply{Emit: func(*middleware.Delta) {}}
@@ -31,6 +32,15 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		if u := r.Extra.Usage; u.HostedCalls != c.want || u.Searches != c.found || u.InputTokens != 1 {
 			t.Errorf("%s: %+v, want %d uses and %d searches", name, u, c.want, c.found)
 		}
+	}
+}
+
+// Gemini reports the tier that answered, which decides the price.
+func TestTierOfGemini(t *testing.T) {
+	r := &Reply{Emit: func(*middleware.Delta) {}}
+	err := gemini{}.Reader(r).Whole([]byte(`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"serviceTier":"FLEX"}}`))
+	if err != nil || r.Extra.ServiceTier != "flex" {
+		t.Errorf("tier %q, %v", r.Extra.ServiceTier, err)
 	}
 }
 

@@ -177,6 +177,12 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 	return d.steps(ctx, &c, "seq", f.Limit)
 }
 
+// LastSeq implements [store.Traces].
+func (d *DB) LastSeq(ctx context.Context) (seq int64, err error) {
+	err = d.query(ctx, "looking for the last step", "SELECT COALESCE(max(seq), 0) FROM @steps", nil, func(rows *sql.Rows) error { return rows.Scan(&seq) })
+	return seq, err
+}
+
 // steps adds a filter, the most selective condition first. On a blind engine only that one may use an index.
 func (c *conditions) steps(f *store.Filter, blind bool) {
 	for _, one := range [...]struct {

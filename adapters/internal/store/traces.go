@@ -31,6 +31,8 @@ type TraceReader interface {
 	// Follow returns the steps recorded after the one with this Seq, oldest first; 0 starts at the beginning. It does
 	// not block: poll with the last Seq received.
 	Follow(ctx context.Context, after int64, f Filter) ([]Step, error)
+	// LastSeq returns the Seq of the step recorded last, which need not be the one that started last, or 0.
+	LastSeq(ctx context.Context) (int64, error)
 	// Sums adds up what the filter selects: one row for each combination of the dimensions, or a single row without
 	// dimensions. It uses the fields Since, Until (whole days, UTC), Tenant, Key, Policy and Model. Without [ByModel]
 	// a row counts whole steps, with it the calls of one model.

@@ -247,6 +247,9 @@ func pages(t *testing.T, e engine) {
 	if got != 150 {
 		t.Errorf("a follower saw %d of 150", got)
 	}
+	if seq, err := s.LastSeq(t.Context()); seq != last || err != nil {
+		t.Errorf("the last step is %d, want %d (%v)", seq, last, err)
+	}
 }
 
 // Values that no engine or only some can hold are left out and reported; the rest of the batch is written, and again

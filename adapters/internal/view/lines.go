@@ -263,6 +263,11 @@ func (l *Lines) Follow(ctx context.Context, after int64, f store.Filter) ([]stor
 	return readCurrent(ctx, l, func() ([]store.Step, error) { return l.Temporary.Follow(ctx, after, f) })
 }
 
+// LastSeq implements [store.TraceReader].
+func (l *Lines) LastSeq(ctx context.Context) (int64, error) {
+	return readCurrent(ctx, l, func() (int64, error) { return l.Temporary.LastSeq(ctx) })
+}
+
 // Sums implements [store.TraceReader].
 func (l *Lines) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error) {
 	return readCurrent(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Sums(ctx, by, f) })

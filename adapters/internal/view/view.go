@@ -238,13 +238,12 @@ func (v *viewer) live(w http.ResponseWriter, r *http.Request) {
 	_ = rc.SetWriteDeadline(time.Time{})
 	fmt.Fprint(w, "retry: 2000\n\n")
 	_ = rc.Flush()
-	var last int64
+	last, err := v.o.Traces.LastSeq(r.Context())
+	if err != nil {
+		return
+	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	newest, err := v.o.Traces.Steps(r.Context(), store.Filter{Limit: 1})
-	if err == nil && len(newest) > 0 {
-		last = newest[0].Seq
-	}
 	for beat := 0; ; beat++ {
 		select {
 		case <-r.Context().Done():

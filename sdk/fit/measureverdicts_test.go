@@ -1,10 +1,13 @@
 package fit
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +171,102 @@ func ladderInUse(t *outcome.Table, ends float64, seed uint64) *outcome.Table {
 		}
 		own.Quality, own.CostUSD = append(own.Quality, quality), append(own.CostUSD, cost)
 		own.Propensity, own.StepVerdicts = append(own.Propensity, propensity), append(own.StepVerdicts, said)
+	}
+	return &own
+}
+
+// TestMeasureVerdictsOnCalls prints how far the learned rates and the inferred shares of right answers are off for
+// drawn sets of models that made the same function calls (Berkeley's board), if equal calls are judged alike and,
+// in some of the queries, the end of a run tells whether the last model was right.
+//
+//	go test ./sdk/fit -v -timeout 1h -run MeasureVerdictsOnCalls -args -judges 24
+func TestMeasureVerdictsOnCalls(t *testing.T) {
+	if *judges.halves == 0 {
+		t.Skip("measures on demand")
+	}
+	board := callBoard(t)
+	rng := rand.New(rand.NewPCG(5, 2))
+	for _, n := range []int{2, 3, 4} {
+		for _, r := range errRates {
+			for _, ends := range []float64{0, 0.2} {
+				var rates, shares float64
+				for range *judges.halves {
+					names := slices.Clone(board.Models)
+					rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+					table, err := board.Subset(strings.Join(names[:n], ","))
+					if err != nil {
+						t.Fatal(err)
+					}
+					table = table.Complete()
+					truth := table.MeanQualities()
+					verdicts := callVerdicts(table, r, ends, rng)
+					v := fitVerdicts(verdicts, nil)
+					inferred := *verdicts
+					inferred.Quality, _ = v.posteriors(verdicts)
+					for m, right := range inferred.MeanQualities() {
+						shares += math.Abs(right-truth[m]) / float64(n)
+					}
+					rates += math.Abs(v.rates.FalsePass-r.FalsePass) + math.Abs(v.rates.FalseReject-r.FalseReject)
+				}
+				each := 100 / float64(*judges.halves)
+				fmt.Printf("%d models, %.2f %.2f, ends of %.1f: rates off by %.1f together, shares by %.1f points\n", n, r.FalsePass, r.FalseReject, ends, rates*each, shares*each)
+			}
+		}
+	}
+}
+
+// callBoard returns the outcomes of Berkeley's board with the calls as answers.
+func callBoard(t *testing.T) *outcome.Table {
+	t.Helper()
+	file, err := os.Open(outcometest.File(t, "bfcl_calls.csv.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(unzipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := outcome.Read(strings.NewReader(strings.Replace(string(raw), ",call,", ",answer,", 1)), "calls.csv", outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// callVerdicts returns a table with drawn verdicts, the same on equal answers, as qualities. In a share of the queries
+// the last model's answer is known to be right or wrong, and so are those that equal it.
+func callVerdicts(table *outcome.Table, r cascade.Rates, ends float64, rng *rand.Rand) *outcome.Table {
+	own := *table
+	own.Verified, own.Quality = true, nil
+	for q, truths := range table.Quality {
+		row, said := make([]float64, len(truths)), slices.Repeat([]float64{math.NaN()}, len(truths))
+		byText := map[string]float64{}
+		for m, truth := range truths {
+			v, isKnown := byText[table.Answer(q, m)]
+			if pass, _ := r.Likelihoods(true); !isKnown {
+				if truth < 0.5 {
+					_, pass = r.Likelihoods(true)
+				}
+				if v = 0; rng.Float64() < pass {
+					v = 1
+				}
+				byText[table.Answer(q, m)] = v
+			}
+			row[m] = v
+		}
+		if last := len(truths) - 1; rng.Float64() < ends {
+			for m := range row {
+				if table.Answer(q, m) == table.Answer(q, last) {
+					said[m], row[m] = row[m], truths[last]
+				}
+			}
+		}
+		own.Quality, own.StepVerdicts = append(own.Quality, row), append(own.StepVerdicts, said)
 	}
 	return &own
 }

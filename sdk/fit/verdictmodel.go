@@ -43,7 +43,7 @@ type verdictModel struct {
 
 	queries            [][]answerGroup
 	node, logPrior     [easeNodes]float64
-	ifRights, ifWrongs [][easeNodes]float64 // the probabilities that a model's answer is right and wrong, by node
+	logRight, logWrong [][easeNodes]float64 // the log-probabilities that a model's answer is right and wrong, by node
 }
 
 // answerGroup has the models that gave the same answer to a query, the joint verdict, and the truth, which
@@ -139,34 +139,33 @@ func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 }
 
 func (v *verdictModel) prepare() {
-	v.ifRights, v.ifWrongs = make([][easeNodes]float64, len(v.level)), make([][easeNodes]float64, len(v.level))
+	v.logRight, v.logWrong = make([][easeNodes]float64, len(v.level)), make([][easeNodes]float64, len(v.level))
 	for m, level := range v.level {
 		for k, z := range v.node {
 			odds := v.slope*z + level
-			v.ifRights[m][k], v.ifWrongs[m][k] = 1/(1+math.Exp(-odds)), 1/(1+math.Exp(odds))
+			v.logRight[m][k], v.logWrong[m][k] = -math.Log1p(math.Exp(-odds)), -math.Log1p(math.Exp(odds))
 		}
 	}
 }
 
-// likelihoods returns the probabilities, if the answer of a group is right and if it is wrong, of its
-// verdict and of what is known of the truth: a run fails for certain if an answer is wrong, and
-// otherwise only if one of the other answers that share the blame is.
-func (v *verdictModel) likelihoods(g *answerGroup) (ifRight, ifWrong float64) {
-	ifRight, ifWrong = 1, 1
+// likelihoods returns the factors of a group's verdict and of what is known of the truth: a run fails for
+// certain if an answer is wrong, and otherwise only if one of the other answers that share the blame is.
+func (v *verdictModel) likelihoods(g *answerGroup) factors {
+	f := factors{1, 1}
 	if g.verdict != verdictNone {
-		ifRight, ifWrong = v.rates.Likelihoods(g.verdict == verdictPass)
+		f.right, f.wrong = v.rates.Likelihoods(g.verdict == verdictPass)
 	}
-	ifRight, ifWrong = max(ifRight, leastRate), max(ifWrong, leastRate)
+	f.right, f.wrong = max(f.right, leastRate), max(f.wrong, leastRate)
 	switch {
 	case g.truth == 0:
-		return 0, ifWrong
+		f.right = 0
 	case g.truth == 1:
-		return ifRight, 0
-	case math.IsNaN(g.truth):
-		return ifRight, ifWrong
+		f.wrong = 0
+	case !math.IsNaN(g.truth):
+		others := 1/(1-g.truth) - 1
+		f.right *= 1 - math.Pow(v.share[g.models[0]], others)
 	}
-	others := 1/(1-g.truth) - 1
-	return ifRight * (1 - math.Pow(v.share[g.models[0]], others)), ifWrong
+	return f
 }
 
 // groupsAtNode has the probabilities of the groups of a query at one node of the ease.
@@ -176,52 +175,69 @@ type groupsAtNode struct {
 	noneRight, noneWrong float64   // that no answer with a text is
 }
 
-// atNode returns the probabilities of groups at node k. The probability that certain groups are right is a
-// product of factors of the groups, up to those of the first right and of the first wrong group, which can
-// neither differ from earlier ones nor repeat them.
-func (v *verdictModel) atNode(groups []answerGroup, k int) groupsAtNode {
-	n := groupsAtNode{total: 1, right: make([]float64, len(groups))}
-	rights, wrongs := make([]float64, len(groups)), make([]float64, len(groups))
+// factors are the probabilities of what is known about a group, if its answer is right and if it is wrong.
+type factors struct{ right, wrong float64 }
+
+// factorsAt returns the factors of a group at node k. seen are those of its verdict and truth.
+func (v *verdictModel) factorsAt(g *answerGroup, seen factors, k int) factors {
+	right, wrong := 0.0, 0.0
+	for _, m := range g.models {
+		right, wrong = right+v.logRight[m][k], wrong+v.logWrong[m][k]
+	}
+	n := math.Sqrt(float64(len(g.models)))
+	f := factors{seen.right * math.Exp(right/n), seen.wrong * math.Exp(wrong/n)}
+	if g.text == "" {
+		return f
+	}
+	f = factors{f.right * v.differ, f.wrong * (1 - v.repeat)}
+	if len(g.models) > 1 {
+		f = factors{f.right * (1 - v.differ), f.wrong * v.repeat}
+	}
+	return f
+}
+
+// atNode sets n to the probabilities of groups at node k, where at is scratch space. The probability that
+// certain groups are right is a product of factors of the groups, up to those of the first right and of the
+// first wrong group, which can neither differ from earlier ones nor repeat them.
+func (v *verdictModel) atNode(groups []answerGroup, seen, at []factors, k int, n *groupsAtNode) {
+	n.total = 1
 	either, onlyRight, onlyWrong, texts := 1.0, 1.0, 1.0, 0
 	for j := range groups {
-		g := &groups[j]
-		rights[j], wrongs[j] = v.likelihoods(g)
-		asOne := 1 / math.Sqrt(float64(len(g.models)))
-		for _, m := range g.models {
-			rights[j], wrongs[j] = rights[j]*math.Pow(v.ifRights[m][k], asOne), wrongs[j]*math.Pow(v.ifWrongs[m][k], asOne)
-		}
-		if g.text == "" {
-			n.right[j] = rights[j] / (rights[j] + wrongs[j])
-			n.total *= rights[j] + wrongs[j]
+		f := v.factorsAt(&groups[j], seen[j], k)
+		at[j] = f
+		if groups[j].text == "" {
+			n.right[j] = f.right / (f.right + f.wrong)
+			n.total *= f.right + f.wrong
 			continue
 		}
-		rights[j], wrongs[j] = rights[j]*v.differ, wrongs[j]*(1-v.repeat)
-		if len(g.models) > 1 {
-			rights[j], wrongs[j] = rights[j]*(1-v.differ), wrongs[j]*v.repeat
-		}
-		either, onlyRight, onlyWrong, texts = either*(rights[j]+wrongs[j]), onlyRight*rights[j], onlyWrong*wrongs[j], texts+1
+		either, onlyRight, onlyWrong, texts = either*(f.right+f.wrong), onlyRight*f.right, onlyWrong*f.wrong, texts+1
 	}
 	if texts == 0 {
-		return n
+		return
 	}
 	both := v.differ * (1 - v.repeat)
 	texted := max(0, either-onlyRight-onlyWrong)/both + onlyRight/v.differ + onlyWrong/(1-v.repeat)
-	for j := range groups {
-		if groups[j].text == "" || rights[j] == 0 {
+	for j, f := range at {
+		if groups[j].text == "" || f.right == 0 {
 			continue
 		}
-		others, otherRights := either/(rights[j]+wrongs[j]), onlyRight/rights[j]
-		n.right[j] = min(1, rights[j]*(max(0, others-otherRights)/both+otherRights/v.differ)/texted)
+		others, otherRights := either/(f.right+f.wrong), onlyRight/f.right
+		n.right[j] = min(1, f.right*(max(0, others-otherRights)/both+otherRights/v.differ)/texted)
 	}
 	n.noneRight, n.noneWrong = onlyWrong/(1-v.repeat)/texted, onlyRight/v.differ/texted
 	n.total *= texted
-	return n
 }
 
 // weigh returns the posterior of each node given the answers to a query, and the probabilities at each.
 func (v *verdictModel) weigh(groups []answerGroup) (weight [easeNodes]float64, nodes [easeNodes]groupsAtNode) {
+	scratch, rights := make([]factors, 2*len(groups)), make([]float64, easeNodes*len(groups))
+	seen, at := scratch[:len(groups)], scratch[len(groups):]
+	for j := range groups {
+		seen[j] = v.likelihoods(&groups[j])
+	}
 	for k := range weight {
-		nodes[k] = v.atNode(groups, k)
+		nodes[k].right = rights[k*len(groups):][:len(groups)]
+		v.atNode(groups, seen, at, k, &nodes[k])
 		weight[k] = v.logPrior[k] + math.Log(nodes[k].total)
 	}
 	most, sum := slices.Max(weight[:]), 0.0

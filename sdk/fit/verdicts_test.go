@@ -162,6 +162,48 @@ func TestEqualAnswersAreJudgedOnce(t *testing.T) {
 	}
 }
 
+// Answers that differ from a right one are mostly wrong, and equal ones mostly right. So the rates of a judge are
+// learned from verdicts alone, and the ends of runs, which tell the truth only about the returned answer and its equals,
+// do not mislead.
+func TestEqualAnswersTellWhichAreRight(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 0x11))
+	want := cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}
+	shares := []float64{0.55, 0.75, 0.93}
+	for _, ends := range []float64{0, 0.3} {
+		table := &outcome.Table{Models: []string{"small", "mid", "large"}, Verified: true}
+		for q := range 1500 {
+			row, said, answers, verdicts := make([]float64, 3), slices.Repeat([]float64{math.NaN()}, 3), make([]string, 3), map[string]float64{}
+			hard := rng.Float64()
+			for m, share := range shares {
+				answers[m] = fmt.Sprint("wrong", rng.IntN(3))
+				if isRight := 0.6*hard+0.4*rng.Float64() < 0.9*share; isRight {
+					answers[m] = "right"
+				}
+				if _, isJudged := verdicts[answers[m]]; !isJudged {
+					verdicts[answers[m]] = 0
+					if (answers[m] == "right") == (rng.Float64() < 0.9) {
+						verdicts[answers[m]] = 1
+					}
+				}
+				row[m] = verdicts[answers[m]]
+			}
+			if answers[2] == "right" && rng.Float64() < ends {
+				for m := range row {
+					if answers[m] == "right" {
+						row[m], said[m] = 1, row[m]
+					}
+				}
+			}
+			table.Queries, table.Answers = append(table.Queries, fmt.Sprint(q)), append(table.Answers, answers)
+			table.Quality, table.StepVerdicts = append(table.Quality, row), append(table.StepVerdicts, said)
+		}
+		got := fitVerdicts(table, nil).rates
+		if math.Abs(got.FalsePass-want.FalsePass) > 0.06 || math.Abs(got.FalseReject-want.FalseReject) > 0.06 {
+			t.Errorf("with the ends of %v of the runs %+v is learned, want %+v", ends, got, want)
+		}
+	}
+}
+
 // The cost of verdicts, of all or of those bought, is part of the budget if it is recorded: by judge, or
 // in traces in total and for some of the answers.
 func TestVerdictsArePaidFromTheBudget(t *testing.T) {

@@ -93,10 +93,9 @@ func (q *Request) inputDemand(m *sdk.Model) float64 {
 		input = promptDemand(q.PromptBytes, len(q.Query.Tools) > 0)
 	}
 	context := cmp.Or(float64(m.ContextTokens), unknownContext)
-	return input + min(float64(q.Images)*imageDemand(m), context) + float64(q.ContextReads)*context
+	image := min(max(imageTokens, imageUSD*1e6/m.Price.Input), context) // without a price of input, the context
+	return input + min(float64(q.Images)*image, context) + float64(q.ContextReads)*context
 }
-
-func imageDemand(m *sdk.Model) float64 { return max(imageTokens, imageUSD*1e6/m.Price.Input) }
 
 // promptDemand returns an upper bound on the tokens of a conversation: one per byte. That is three times
 // what tokenizers produce, which leaves room for what a server adds, unless the prompt is short: then

@@ -402,3 +402,23 @@ func TestDoubtfulSearchesCostNoTokens(t *testing.T) {
 		t.Errorf("%+v, %q; want %+v", call.Usage, call.UsageDoubt, want)
 	}
 }
+
+// A cap holds for models that charge nothing for the prompt, and impossible prompts are doubted there too.
+func TestModelsWithoutAPriceOfInput(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Output: 8, RequestUSD: 0.25}, ContextTokens: 8000, MaxOutputTokens: 1000, Capabilities: sdk.Capabilities{Images: true}}
+	for images, possible := range map[int]int{0: 2010, 1: 2010 + 8000, 2: 2010 + 8000} {
+		for _, extra := range []int{0, 1} {
+			ledger := &largest{}
+			res, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t), Ledger: ledger}).Run(t.Context(), step.Request{
+				Query: query(), PromptBytes: 30, Images: images, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+					return &sdk.Answer{Text: "ok", Usage: sdk.Usage{InputTokens: possible + extra, OutputTokens: 1}}, nil
+				})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doubt := res.Trace.Calls[0].UsageDoubt; !nearly(ledger.usd, 0.258) || (doubt != "") != (extra > 0) {
+				t.Errorf("%d images, %d tokens more than possible: %v USD are reserved, doubt %q", images, extra, ledger.usd, doubt)
+			}
+		}
+	}
+}

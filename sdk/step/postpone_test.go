@@ -66,6 +66,9 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 		"known of all":                    {late: map[string]time.Duration{"small": 7 * s, "mid": 5 * s, "large": 9 * s}, order: "small 1 0s", chosen: "small"},
 		"known and pinned":                {late: map[string]time.Duration{"small": 7 * s}, only: "small", order: "small 1 0s", chosen: "small"},
 		"known for longer than one waits": {late: map[string]time.Duration{"small": time.Hour, "large": 2 * time.Hour}, reject: "mid", order: "mid 1 0s, small 1 0s", chosen: "small", out: 1},
+		"known for as long as one waits":  {late: map[string]time.Duration{"small": 10 * s, "large": time.Hour}, reject: "mid", order: "mid 1 0s, small 1 10s", chosen: "small", out: 1},
+		"over by then": {waits: map[string][]time.Duration{"small": {4 * s}, "mid": {2 * s, 2 * s}, "large": {time.Hour}}, retry: step.Retry{MaxAttempts: 3}, reject: "mid",
+			order: "small 1 0s, mid 1 0s, mid 2 2s, mid 3 4s, large 1 4s, small 2 4s", chosen: "small", out: 1},
 		"all for ever": {waits: map[string][]time.Duration{"small": {7 * s, 7 * s}, "mid": {5 * s, 5 * s}, "large": {6 * s, 6 * s}},
 			order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s, mid 2 7s, large 2 7s"},
 	} {
@@ -89,6 +92,9 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 				}})
 				if got := strings.Join(*order, ", "); got != c.order {
 					t.Errorf("asked %s, want %s", got, c.order)
+				}
+				if note := notes(res.Trace); strings.Contains(note, "waited 0s") || c.only != "" && len(res.Trace.Decisions) != 1 {
+					t.Errorf("%d decisions, %q", len(res.Trace.Decisions), note)
 				}
 				if res.Trace.Chosen != c.chosen || (err != nil) != (c.chosen == "") || len(res.Trace.Infeasible) != c.out && c.chosen != "" {
 					t.Errorf("chose %q, out %v, %v", res.Trace.Chosen, res.Trace.Infeasible, err)

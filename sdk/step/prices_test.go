@@ -260,7 +260,7 @@ func TestExpectedLengthOfFreeAnswers(t *testing.T) {
 		if output == 0 {
 			want = 200
 		}
-		if got := res.Trace.Decisions[0].Models[0].OutputTokens; math.Abs(got-want) > 1e-6 {
+		if got := res.Trace.Decisions[0].Models[0].OutputTokens; !(math.Abs(got-want) <= 1e-6) {
 			t.Errorf("at %v USD per million: %v tokens, want %v", output, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -105,4 +106,29 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 			})
 		})
 	}
+}
+
+// If the strategy would stop while a model has to be waited for, it decides again with that model, and the trace has
+// the second decision with the notes of the first.
+func TestAStrategyThatStopsDecidesAgainWithWhoStoodAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		firstOnly := scripted(func(s *cascade.State) cascade.Decision {
+			if len(s.Ran) > 0 || s.Infeasible[0] {
+				return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+			}
+			return cascade.Decision{Run: 0, Answer: cascade.None}
+		})
+		asked := 0
+		broken := step.Estimator{Name: "broken", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			if asked++; asked == 2 {
+				return nil, errors.New("gone")
+			}
+			return &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(r.Models))}, nil
+		})}
+		caller, order := limited(map[string][]time.Duration{"small": {7 * time.Second}})
+		res, err := engine(t, step.Config{Candidates: candidates(), Strategy: firstOnly, Estimators: []step.Estimator{broken}}).Run(t.Context(), step.Request{Query: query(), Caller: caller})
+		if got := strings.Join(*order, ", "); got != "small 1 0s, small 2 7s" || len(res.Trace.Decisions) != 3 || !strings.Contains(res.Trace.Decisions[1].Note, "broken unavailable") || res.Trace.Chosen != "small" {
+			t.Errorf("asked %s in %+v, %v", got, res.Trace.Decisions, err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -131,11 +132,18 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 		if trial%2 == 0 {
 			r.relaxFrom = 1 // the relaxation, however few the models
 		}
-		d := r.Decide(s)
-		if d.Approximate {
-			t.Fatalf("trial %d: node limit", trial)
+		d, plan := r.Plan(s, nil)
+		if d.Approximate || d != r.Decide(s) {
+			t.Fatalf("trial %d: %+v, node limit or another decision", trial, d)
 		}
 		tau, top := bruteForce(s, lambda, r.scale, p.MaxDepth)
+		planned := 0
+		for _, i := range slices.Concat(s.Ran, plan) {
+			planned |= 1 << i
+		}
+		if (len(plan) == 0) != (d.Run == Stop) || len(plan) > 0 && (tau[planned] < top-1e-6 || !slices.Contains(plan, d.Run)) {
+			t.Fatalf("trial %d: plans %v after %v, worth %v of %v, and runs %d", trial, plan, s.Ran, tau[planned], top, d.Run)
+		}
 		if math.IsInf(top, -1) {
 			if d.Run != Stop {
 				t.Fatalf("trial %d: runs %d though nothing may run", trial, d.Run)

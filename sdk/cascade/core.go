@@ -208,13 +208,11 @@ func (q *search) adjustShares() (moved float64) {
 		y := q.share[i]
 		gain, bend := moments(q.mass, a)
 		slope := q.items[i].price + q.size - gain
-		if slope >= 0 && y == 0 || slope <= 0 && y == 1 {
-			continue
-		}
 		q.share[i] = min(max(y-slope/max(bend, math.SmallestNonzeroFloat64), 0), 1)
-		step := q.share[i] - y
-		q.scale(i, -step)
-		moved += math.Abs(slope * step)
+		if step := q.share[i] - y; step != 0 {
+			q.scale(i, -step)
+			moved += math.Abs(slope * step)
+		}
 	}
 	return moved
 }

@@ -33,7 +33,7 @@ func TestReservationValueSolvesItsEquation(t *testing.T) {
 				}
 				// The rounding of r changes the excess by up to ulp(r)·P(X >= r).
 				rounding := 4e-16 * (math.Abs(r) + math.Abs(l.mean) + l.dev) * (1 - l.cdf(r-1e-9*l.dev-1e-9))
-				if got := l.excess(r); math.Abs(got-price) > 1e-9*price+rounding {
+				if got := l.excess(r); math.Abs(got-price) > 1e-12*price+rounding {
 					t.Errorf("%+v scale %v price %v: r %v has excess %v", b, scale, price, r, got)
 				}
 			}

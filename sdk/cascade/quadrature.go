@@ -140,8 +140,5 @@ func (ls laws) cdf(x float64) float64 {
 // expectedMax returns E[max(floor, X_1, ..., X_n)].
 func (ls laws) expectedMax(floor float64) float64 {
 	lo, hi := ls.support(floor)
-	if math.IsInf(hi, -1) {
-		return hi
-	}
 	return hi - ls.below(lo, hi)
 }

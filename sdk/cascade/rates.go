@@ -89,7 +89,7 @@ func LearnRates(wrong, passed, right, rejected float64) Rates {
 // judgedLaw returns the law of an answer's estimate after a verdict.
 func (b *Belief) judgedLaw(scale float64) law {
 	p := b.Mean
-	if scale == 0 || p <= 0 || p >= 1 {
+	if scale == 0 {
 		return law{mean: p}
 	}
 	pass, hi, lo := b.Judge.Look(p)

@@ -2,6 +2,7 @@ package cascade_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -61,6 +62,41 @@ func TestStrategiesWeighTheJudge(t *testing.T) {
 		state.Beliefs[1].Judge, state.Beliefs[1].Shared = cascade.Rates{}, 0.9
 		if d := s.Decide(&state); d.Run != cascade.Stop || d.Answer != 0 {
 			t.Errorf("%s where a pass says nearly as much for the answer at hand: %+v", name, d)
+		}
+	}
+}
+
+// The gain of a verdict is the expected quality of the better answer with it, less that without it, over all four
+// cases of an answer and its verdict.
+func TestGainOfAVerdict(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 1))
+	for range 1000 {
+		r, p, beside := cascade.Rates{FalsePass: 0.4 * rng.Float64(), FalseReject: 0.4 * rng.Float64()}, rng.Float64(), rng.Float64()
+		want := -max(p, beside)
+		for _, passed := range []bool{true, false} {
+			right, wrong := r.Likelihoods(passed)
+			// Whether to keep the answer or take the other can depend on the verdict only.
+			want += max(p*right, (p*right+(1-p)*wrong)*beside)
+		}
+		if got := r.Gain(p, beside); math.Abs(got-want) > 1e-12 || got < -1e-12 {
+			t.Fatalf("%+v on an answer of %v beside one of %v: %v, want %v", r, p, beside, got, want)
+		}
+	}
+}
+
+// A look is a verdict if it has error rates. Only index decides which to buy.
+func TestWhatIsAVerdictAndWhoBuysIt(t *testing.T) {
+	rates := cascade.Rates{FalsePass: 0.1}
+	if l := cascade.LookOf(0.5, 0.25, nil); l != (cascade.Look{StdDev: 0.5, CostUSD: 0.25}) {
+		t.Errorf("a number: %+v", l)
+	}
+	if l := cascade.LookOf(0.5, 0.25, &rates); l != (cascade.Look{StdDev: 0.5, CostUSD: 0.25, Bernoulli: true, Judge: rates}) {
+		t.Errorf("a verdict: %+v", l)
+	}
+	for _, name := range cascade.Names() {
+		s, err := cascade.New(name, cascade.Params{})
+		if err != nil || cascade.Buys(s) != (name == cascade.NameIndex) {
+			t.Errorf("%s buys: %v, %v", name, cascade.Buys(s), err)
 		}
 	}
 }

@@ -260,6 +260,56 @@ func TestGammaIsTheProbabilityOfTheCheapest(t *testing.T) {
 	}
 }
 
+// Of ties the most expensive is taken, unless the coin lies below gamma, which it never does if both are 0.
+func TestTies(t *testing.T) {
+	tied := []Belief{{Mean: 0.5}, {Mean: 0.4}}
+	unseen := []Belief{{Mean: 0.5, Unseen: true}, {Mean: 0.4, Unseen: true}}
+	for _, c := range []struct {
+		coin, gamma float64
+		want        int
+	}{{0, 0, 0}, {0.25, 0.25, 0}, {0.25, 0.26, 1}, {0, 1, 1}} {
+		for _, beliefs := range [][]Belief{tied, unseen} {
+			for _, name := range []string{NameRoute, NameCascade, NameCascadeRoute, NameCascadeRouteGreedy, NameIndex} {
+				if name == NameCascade && !beliefs[0].Unseen {
+					continue // it follows its order
+				}
+				// At a lambda of 1 both are worth 0.3; with a hundred millionth less, the second one still is.
+				for _, less := range []float64{0, 0.9e-8} {
+					s := &State{Beliefs: beliefs, Costs: []float64{0.2, 0.1 + less}, Coin: c.coin}
+					if got := newStrategy(t, name, Params{Lambdas: []float64{1}, Gamma: c.gamma}).Decide(s).Run; got != c.want {
+						t.Errorf("%s with coin %v, gamma %v, %v less: runs %d, want %d", name, c.coin, c.gamma, less, got, c.want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// An answer that is exactly at its threshold ends the step if gamma is 0, and else with probability gamma.
+func TestAnAnswerAtItsThreshold(t *testing.T) {
+	for _, c := range []struct {
+		mean, gamma, coin float64
+		want              int
+	}{
+		{0.5, 0, 0.7, Stop}, {0.5, 0.5, 0.2, Stop}, {0.5, 0.5, 0.7, 1}, {0.5 + 2e-8, 0.5, 0.7, Stop}, {0.5 - 2e-8, 0, 0.7, 1}, {0.5 - 2e-8, 0.5, 0.2, 1},
+	} {
+		s := &State{Beliefs: []Belief{{Mean: c.mean}, {Mean: 0.4, StdDev: 0.1}}, Costs: []float64{1, 1}, Ran: []int{0}, Coin: c.coin}
+		if got := newStrategy(t, NameThreshold, Params{Thresholds: []float64{0.5}, Gamma: c.gamma}).Decide(s).Run; got != c.want {
+			t.Errorf("%+v: runs %d", c, got)
+		}
+	}
+}
+
+// With a depth limit the best models come first even if cost has no price.
+func TestDepthLimitsFreeChoices(t *testing.T) {
+	s := &State{Beliefs: []Belief{{Mean: 0.5}, {Mean: 0.6}, {Mean: 0.9}}, Costs: []float64{0.1, 0.2, 0.3}}
+	for depth, want := range map[int]int{0: 0, 1: 2, 3: 0} {
+		if got := newStrategy(t, NameCascadeRoute, Params{MaxDepth: depth}).Decide(s).Run; got != want {
+			t.Errorf("depth %d: runs %d, want %d", depth, got, want)
+		}
+	}
+}
+
 func TestLambdasAreTakenByDepth(t *testing.T) {
 	s := &State{Beliefs: []Belief{{Mean: 0.5}, {Mean: 0.6}, {Mean: 0.7}}, Costs: []float64{0.1, 0.2, 0.3}, Ran: []int{0}}
 	for _, name := range []string{NameCascade, NameCascadeRoute, NameIndex} {

@@ -32,13 +32,12 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
 			if r.isCapped = false; most.usd >= r.capWorstUSD {
-				r.capErr = nil
+				r.capErr, r.capWorstUSD = nil, most.usd
 			}
-			r.answeredUSD = max(r.answeredUSD, most.usd)
 			return answer, nil
 		}
 		if errors.Is(err, sdk.ErrBudgetExhausted) {
-			if r.capErr == nil || most.usd > r.capWorstUSD {
+			if most.usd > r.capWorstUSD {
 				r.capErr, r.capWorstUSD = err, most.usd
 			}
 			r.isCapped = true
@@ -248,10 +247,10 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 	return r.reserveMore(ctx, 0, usd)
 }
 
-// reserveMore reserves usd in addition to what is already reserved for a verification or estimate.
+// reserveMore reserves usd in addition to what is, or is about to be, reserved.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
-	if limit, gone := r.e.c.StepCapUSD, r.spent+r.uncertainUSD+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
-		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.uncertainUSD+reserved, usd, limit, sdk.ErrBudgetExhausted)
+	if r.exceedsStepCap(reserved, usd) {
+		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.uncertainUSD+reserved, usd, r.e.c.StepCapUSD, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
 		return nil, nil
@@ -263,9 +262,15 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 	return held, nil
 }
 
+// exceedsStepCap reports whether the step's cap has no room for usd in addition to what is reserved.
+func (r *run) exceedsStepCap(reserved, usd float64) bool {
+	limit := r.e.c.StepCapUSD
+	return limit > 0 && nearestPico(r.spent+r.uncertainUSD+reserved)+ceilPico(usd) > nearestPico(limit)
+}
+
 // await reserves usd once calls in flight have made room, within what is left of the step's CapWait.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
-	if r.e.waitable == nil || r.capWaited >= r.e.c.CapWait || nearestPico(r.spent+r.uncertainUSD)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
+	if r.e.waitable == nil || r.capWaited >= r.e.c.CapWait || r.exceedsStepCap(0, usd) {
 		return nil, refused
 	}
 	from := r.e.c.Now()

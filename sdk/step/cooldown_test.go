@@ -77,7 +77,7 @@ func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
 		if strings.Contains(last, want) != (c.asked == 10) {
 			t.Errorf("%s: notes %q", what, last)
 		}
-		now = now.Add(31 * time.Second)
+		now = now.Add(30 * time.Second)
 		if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil || asked != c.asked+1 {
 			t.Errorf("%s: asked %d times with the step after the pause, want %d (%v)", what, asked, c.asked+1, err)
 		}
@@ -118,12 +118,12 @@ func TestSlowEstimatorsAreLeftAlone(t *testing.T) {
 		t.Errorf("notes %q", got)
 	}
 	// One more miss doubles the pause; one answer ends it.
-	now = now.Add(31 * time.Second)
+	now = now.Add(30 * time.Second)
 	run(e)
 	if got := notes(run(e)); slow.asked != 4 || !strings.Contains(got, "is paused for 1m0s") {
 		t.Errorf("asked %d times, notes %q", slow.asked, got)
 	}
-	now, slow.quick = now.Add(61*time.Second), true
+	now, slow.quick = now.Add(time.Minute), true
 	run(e)
 	if before := slow.asked; strings.Contains(notes(run(e)), "is paused") || slow.asked == before {
 		t.Errorf("an estimator that answers again is not asked")

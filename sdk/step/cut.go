@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -18,11 +19,7 @@ func (r *run) hasSpare(i int, worst float64) bool {
 	if next == cascade.Stop {
 		next = r.routeWithout(append(slices.Clip(r.state.Ran), i))
 	}
-	if next == cascade.Stop || r.state.Infeasible[next] {
-		return false
-	}
-	limit := r.e.c.StepCapUSD
-	return limit <= 0 || nearestPico(r.spent+r.uncertainUSD)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
+	return next != cascade.Stop && !r.state.Infeasible[next] && !r.exceedsStepCap(worst, r.demandOf(next).usd)
 }
 
 // repeatCutCall calls candidate i again, since its answer was cut off and no other model gave a better one.
@@ -33,8 +30,8 @@ func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sd
 	r.req.Cancel = false
 	answer, err := r.call(ctx, i, false)
 	if err != nil {
-		if r.capErr != nil {
-			return sdk.StopBudget, -1, r.stopFailed(r.capErr)
+		if errors.Is(err, sdk.ErrBudgetExhausted) {
+			return sdk.StopBudget, -1, r.stopFailed(err)
 		}
 		return sdk.StopError, -1, r.stopFailed(err)
 	}

@@ -21,7 +21,8 @@ func TestCutOff(t *testing.T) {
 	}{
 		"the other answers":     {chosen: "large", spares: []bool{true, false}},
 		"the other is down":     {chosen: "small", largeDown: true, spares: []bool{true, false, false}},
-		"no room for the other": {chosen: "small", cap: 0.02, spares: []bool{false}},
+		"room for both":         {chosen: "large", cap: 0.03, spares: []bool{true, false}},
+		"no room for the other": {chosen: "small", cap: 0.03 - 1e-12, spares: []bool{false}},
 		"pinned":                {chosen: "small", only: "small", spares: []bool{false}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +41,8 @@ func TestCutOff(t *testing.T) {
 			})
 			e, err := step.New(step.Config{
 				Candidates: []step.Candidate{
-					{Model: sdk.Model{Name: "small", MaxOutputTokens: 10, Price: sdk.Price{Input: 1, Output: 1000}}, Quality: sdk.Estimate{Mean: 0.6}},
-					{Model: sdk.Model{Name: "large", MaxOutputTokens: 10, Price: sdk.Price{Input: 1, Output: 2000}}, Quality: sdk.Estimate{Mean: 0.5}},
+					{Model: sdk.Model{Name: "small", MaxOutputTokens: 10, Price: sdk.Price{Output: 1000}}, Quality: sdk.Estimate{Mean: 0.6}},
+					{Model: sdk.Model{Name: "large", MaxOutputTokens: 10, Price: sdk.Price{Output: 2000}}, Quality: sdk.Estimate{Mean: 0.5}},
 				},
 				Strategy: route(t), StepCapUSD: tt.cap,
 			})
@@ -67,5 +68,52 @@ func TestCutOff(t *testing.T) {
 				t.Errorf("the trace has %+v", first)
 			}
 		})
+	}
+}
+
+// If an answer was cut off, no other model gave a better one and the call cannot be repeated, the step fails with the
+// reason.
+func TestACutOffAnswerThatCannotBeHadAgain(t *testing.T) {
+	down, billed := errors.New("down"), &step.CallError{Err: errors.New("lost"), Billed: true}
+	judge := step.Verifier{Name: "judge", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) { return nil, down })}
+	for name, c := range map[string]struct {
+		again, large error
+		config       step.Config
+		late         bool
+		stop         sdk.StopReason
+		want         error
+	}{
+		"it fails":            {again: down, large: errors.New("away"), stop: sdk.StopError, want: down},
+		"a cap has no room":   {large: billed, config: step.Config{StepCapUSD: 0.03}, stop: sdk.StopBudget, want: sdk.ErrBudgetExhausted},
+		"the deadline passed": {large: errors.New("away"), late: true, stop: sdk.StopDeadline, want: context.DeadlineExceeded},
+		"no verdict":          {large: errors.New("away"), config: step.Config{Verifiers: []step.Verifier{judge}}, stop: sdk.StopError, want: step.ErrVerifierUnavailable},
+	} {
+		ended := &endedContext{Context: t.Context()}
+		caller := step.CallerFunc(func(_ context.Context, call *step.Call) (*sdk.Answer, error) {
+			switch {
+			case call.Model.Name == "middle":
+				ended.over = c.late
+				return nil, c.large
+			case call.Spare:
+				call.Cut = &sdk.Verdict{Verifier: "check:any"}
+				return &sdk.Answer{Text: "who", Usage: sdk.Usage{OutputTokens: 1, Estimated: true}}, nil
+			}
+			return &sdk.Answer{Text: "whole", Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}, c.again
+		})
+		c.config.Candidates, c.config.Strategy = priced(0.01, 0.02), route(t)
+		c.config.Candidates[0].Quality.Mean, c.config.Retry.MaxAttempts = 0.8, 1
+		if c.again != nil {
+			whole := caller
+			caller = func(ctx context.Context, call *step.Call) (*sdk.Answer, error) {
+				if call.Model.Name == "small" && !call.Spare {
+					return nil, c.again
+				}
+				return whole(ctx, call)
+			}
+		}
+		res, err := engine(t, c.config).Run(ended, step.Request{Query: query(), Caller: caller, Cancel: true})
+		if !errors.Is(err, c.want) || res.Trace.Stop != c.stop || res.Index != -1 || res.Answer != nil {
+			t.Errorf("%s: stop %s, candidate %d, %v; want %s, %v", name, res.Trace.Stop, res.Index, err, c.stop, c.want)
+		}
 	}
 }

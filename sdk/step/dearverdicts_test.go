@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -50,8 +51,8 @@ func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 			if usd := res.Trace.CostUSD; i == 0 && !nearly(usd, c.first) || i > 0 && usd > c.capUSD {
 				t.Errorf("%s: step %d cost %v USD under a cap of %v", what, i, usd, c.capUSD)
 			}
-			note, want := notes(res.Trace), "verifier judge cost more than its max_usd: 0.02 USD, and max_usd is 0.01"
-			if isNoted := strings.Contains(note, want); isNoted != (c.usd > c.mostUSD && c.mostUSD > 0 && (i == 0 || c.verdicts == 5)) {
+			note := notes(res.Trace)
+			if isNoted := strings.Contains(note, step.NoteOverMaxCost); isNoted && !strings.Contains(note, "verifier judge cost more than its max_usd: 0.02 USD, and max_usd is 0.01") || isNoted != (c.usd > c.mostUSD && c.mostUSD > 0 && (i == 0 || c.verdicts == 5)) {
 				t.Errorf("%s: step %d has the note %q", what, i, note)
 			}
 		}
@@ -76,14 +77,17 @@ func TestOneDearVerdictIsForgotten(t *testing.T) {
 	for _, c := range []struct {
 		dear, want int
 		usual      float64
-	}{{1, 17, 0.001}, {1, 17, 0}, {0, 1, 0.001}} { // the last knows no other price
+		isFailing  bool // instead of the usual verdicts
+	}{{1, 17, 0.001, false}, {1, 17, 0, false}, {0, 1, 0.001, false}, {1, 2, 0, true}} { // the last two know no other price
 		verdicts, dear := 0, c.dear
 		v := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 			usd := c.usual
 			if verdicts == dear {
 				usd = 0.1
 			}
-			verdicts++
+			if verdicts++; usd == 0 && c.isFailing {
+				return nil, errors.New("gone before it asked a model")
+			}
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: usd}, nil
 		})}
 		e := engine(t, step.Config{Candidates: priced(0.001), Strategy: route(t), StepCapUSD: 0.02, Verifiers: []step.Verifier{v}})

@@ -93,10 +93,9 @@ func (q *Request) inputDemand(m *sdk.Model) float64 {
 		input = promptDemand(q.PromptBytes, len(q.Query.Tools) > 0)
 	}
 	context := cmp.Or(float64(m.ContextTokens), unknownContext)
-	return input + min(float64(q.Images)*imageDemand(m), context) + float64(q.ContextReads)*context
+	image := min(max(imageTokens, imageUSD*1e6/m.Price.Input), context) // without a price of input, the context
+	return input + min(float64(q.Images)*image, context) + float64(q.ContextReads)*context
 }
-
-func imageDemand(m *sdk.Model) float64 { return max(imageTokens, imageUSD*1e6/m.Price.Input) }
 
 // promptDemand returns an upper bound on the tokens of a conversation: one per byte. That is three times
 // what tokenizers produce, which leaves room for what a server adds, unless the prompt is short: then
@@ -117,10 +116,10 @@ func (q *Request) outputLimit(m *sdk.Model, isCapped bool) int {
 	if limit == 0 && !isCapped {
 		return 0
 	}
-	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
-		limit = most
+	if most := m.MaxOutputTokens; most > 0 {
+		limit = min(most, cmp.Or(limit, most))
 	}
-	if m.ContextTokens > 0 && q.PromptBytes > 0 && limit > 0 {
+	if m.ContextTokens > 0 && q.PromptBytes > 0 {
 		const perToken = 3 // bytes, of code; plain English has more
 		limit = min(limit, max(m.ContextTokens-q.PromptBytes/perToken-contextMargin, 1+limit/8))
 	}
@@ -222,8 +221,8 @@ func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
 		return math.Inf(1)
 	}
 	output := m.MaxOutputTokens
-	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
-		output = maxOutputTokens
+	if maxOutputTokens > 0 {
+		output = min(maxOutputTokens, cmp.Or(output, maxOutputTokens))
 	}
 	return worstCost(m.Price, promptDemand(promptBytes, true), float64(output))
 }
@@ -239,8 +238,8 @@ func worstCost(p sdk.Price, input, output float64) float64 {
 // plausibleUSD returns an amount that other code reports as spent, or 0 if it is not plausible.
 func plausibleUSD(usd float64) float64 {
 	const most = 1e6
-	if usd > 0 && usd <= most {
-		return usd
+	if usd <= most {
+		return max(usd, 0)
 	}
-	return 0
+	return 0 // NaN as well
 }

@@ -95,7 +95,7 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		req        step.Request
-		atLeast    float64 // tokens
+		tokens     float64 // to the nearest one
 		perMillion float64
 	}{
 		"short":              {step.Request{Query: query(), PromptBytes: 40}, 2013, 2},
@@ -123,8 +123,8 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 					t.Fatal(name, err)
 				}
 				rec := res.Trace.Calls[0]
-				if ledger.usd*1e6/c.perMillion < c.atLeast-1e-6 || rec.CostUSD > ledger.usd+1e-12 || rec.CostUSD < ledger.usd-1e-6*c.perMillion || (rec.UsageDoubt != "") != (extra > 0) {
-					t.Errorf("%s, %s, %d beyond: reserved %v USD (want %v), booked %v, doubt %q", name, kind, extra, ledger.usd, c.atLeast*c.perMillion/1e6, rec.CostUSD, rec.UsageDoubt)
+				if math.Abs(ledger.usd*1e6/c.perMillion-c.tokens) > 0.5 || rec.CostUSD > ledger.usd+1e-12 || rec.CostUSD < ledger.usd-1e-6*c.perMillion || (rec.UsageDoubt != "") != (extra > 0) {
+					t.Errorf("%s, %s, %d beyond: reserved %v USD (want %v), booked %v, doubt %q", name, kind, extra, ledger.usd, c.tokens*c.perMillion/1e6, rec.CostUSD, rec.UsageDoubt)
 				}
 			}
 		}
@@ -214,9 +214,9 @@ func TestUnderstatedUsage(t *testing.T) {
 		isDoubted      bool
 	}{
 		"honest":            {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
-		"a tenth of both":   {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{1200, 2000}, [2]int{1800, 1900}, true},
+		"a tenth of both":   {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{1875, 1875}, [2]int{1875, 1875}, true},
 		"cached":            {prose, "ok", 1, 0, "", 0, sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
-		"no prompt at all":  {prose, "ok", 1, 0, "", 0, sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
+		"no prompt at all":  {prose, "ok", 1, 0, "", 0, sdk.Usage{OutputTokens: 1}, [2]int{1875, 1875}, [2]int{1, 1}, true},
 		"Chinese":           {chinese, chinese, 1, 0, "", 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{700, 800}, true},
 		"of eight choices":  {"hi", prose, 8, 5000, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{15_000, 15_000}, true},
 		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, "", 0, sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
@@ -227,7 +227,7 @@ func TestUnderstatedUsage(t *testing.T) {
 		"an API that drops": {"drops" + prose, "ok", 1, 0, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
 	} {
 		q := query()
-		q.Messages[0].Parts, q.MaxOutputTokens = []sdk.Part{sdk.TextPart(c.prompt)}, c.limit
+		q.Messages[0].Parts, q.MaxOutputTokens, q.InputTokens = []sdk.Part{sdk.TextPart(c.prompt)}, c.limit, len(c.prompt)/4
 		ledger := &largest{}
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
 		res, err := e.Run(t.Context(), step.Request{Query: q, PromptBytes: len(c.prompt), Choices: c.choices, DropsInput: strings.HasPrefix(c.prompt, "drops"),
@@ -268,6 +268,7 @@ func TestBillsOfCallers(t *testing.T) {
 		"no number":        {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: math.NaN()}, tokens: 100},
 		"infinite":         {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: math.Inf(1)}, tokens: 100},
 		"owed":             {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: -5}, tokens: 100},
+		"over a million":   {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: 1_000_001}, tokens: 100},
 		"huge and failed":  {failed: &step.CallError{Err: errors.New("cut"), Usage: sdk.Usage{OutputTokens: math.MaxInt}}},
 		"owed and failed":  {failed: &step.CallError{Err: errors.New("cut"), CostUSD: -1}},
 		"many and failed":  {failed: &step.CallError{Err: errors.New("cut"), Billed: true, Usage: sdk.Usage{ReasoningTokens: -7}}, tokens: 500},
@@ -295,20 +296,26 @@ func TestBillsOfCallers(t *testing.T) {
 
 // The longest answer leaves room for the prompt in the model's context.
 func TestTheLimitFitsTheContext(t *testing.T) {
-	for _, c := range []struct{ prompt, asked, want int }{
-		{30, 0, 6000}, {30, 100, 100}, {6000, 0, 10_000 - 2000 - 256}, {6000, 7000, 6000}, {27_000, 0, 751}, {27_000, 80, 80},
+	for _, c := range []struct{ context, longest, prompt, asked, want int }{
+		{10_000, 6000, 30, 0, 6000}, {10_000, 6000, 30, 100, 100}, {10_000, 6000, 6000, 7000, 6000}, {10_000, 6000, 27_000, 0, 751}, {10_000, 6000, 27_000, 80, 80},
+		{10_000, 8000, 6000, 0, 10_000 - 2000 - 256}, {0, 6000, 27_000, 0, 6000}, {6000, 6000, 0, 0, 6000}, {10_000, 0, 30, 100, 100},
 	} {
-		m := sdk.Model{Name: "m", Price: sdk.Price{Output: 1}, ContextTokens: 10_000, MaxOutputTokens: 6000}
+		m := sdk.Model{Name: "m", Price: sdk.Price{Output: 1}, ContextTokens: c.context, MaxOutputTokens: c.longest}
 		q := query()
 		q.MaxOutputTokens = c.asked
+		limits := step.Config{StepCapUSD: 1}
+		if c.longest == 0 {
+			limits.StepCapUSD = 0 // no cap, and the caller's own limit
+		}
+		limits.Candidates, limits.Strategy = []step.Candidate{{Model: m}}, index(t, 1)
 		var got int
-		_, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: 1}).Run(t.Context(), step.Request{
+		_, err := engine(t, limits).Run(t.Context(), step.Request{
 			Query: q, PromptBytes: c.prompt, Caller: step.CallerFunc(func(_ context.Context, s *step.Call) (*sdk.Answer, error) {
 				got = s.MaxOutputTokens
 				return &sdk.Answer{Text: "ok"}, nil
 			})})
-		if want := min(c.want, m.MaxOutputTokens); err != nil || got != want {
-			t.Errorf("prompt of %d bytes, %d asked: %d, want %d (%v)", c.prompt, c.asked, got, want, err)
+		if err != nil || got != c.want {
+			t.Errorf("%+v: %d (%v)", c, got, err)
 		}
 	}
 }
@@ -400,5 +407,157 @@ func TestDoubtfulSearchesCostNoTokens(t *testing.T) {
 	call := res.Trace.Calls[0]
 	if want := (sdk.Usage{InputTokens: 100, OutputTokens: 15, ReasoningTokens: 5, Estimated: true}); call.Usage != want || !strings.Contains(call.UsageDoubt, "1 uses") {
 		t.Errorf("%+v, %q; want %+v", call.Usage, call.UsageDoubt, want)
+	}
+}
+
+// answered runs one step of one model without a cap and returns the record of its call.
+func answered(t *testing.T, m sdk.Model, q *sdk.Query, req step.Request, answer sdk.Answer) sdk.Call {
+	t.Helper()
+	req.Query = q
+	req.Caller = step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return &answer, nil })
+	res, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t)}).Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Trace.Calls[0]
+}
+
+// Without reported usage, tokens are estimated at four bytes each, rounded up: those of the prompt, unless they are
+// counted, and of all that the model wrote.
+func TestUsageIsEstimatedFromAllThatWasWritten(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}}
+	all := sdk.Answer{
+		Text: strings.Repeat("a", 4), Reasoning: strings.Repeat("b", 8), Choices: []string{strings.Repeat("c", 64)},
+		ToolCalls: []sdk.ToolCall{{Name: strings.Repeat("d", 16), Arguments: strings.Repeat("e", 32)}},
+	}
+	longer := all
+	longer.Text += "a"
+	for _, c := range []struct {
+		counted, bytes int
+		answer         sdk.Answer
+		want           sdk.Usage
+	}{
+		{100, 4000, all, sdk.Usage{InputTokens: 100, OutputTokens: 31, Estimated: true}},
+		{0, 400, longer, sdk.Usage{InputTokens: 100, OutputTokens: 32, Estimated: true}},
+		{0, 401, sdk.Answer{Text: "a"}, sdk.Usage{InputTokens: 101, OutputTokens: 1, Estimated: true}},
+	} {
+		q := query()
+		q.InputTokens = c.counted
+		if got := answered(t, m, q, step.Request{PromptBytes: c.bytes}, c.answer).Usage; got != c.want {
+			t.Errorf("%d tokens counted of %d bytes: %+v, want %+v", c.counted, c.bytes, got, c.want)
+		}
+	}
+}
+
+// A report of exactly the least that an answer can have is accepted, and one token less is not. An empty answer can
+// have none.
+func TestTheLeastUsageIsAccepted(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}}
+	prose := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 40)
+	q := query()
+	q.Messages[0].Parts, q.InputTokens = []sdk.Part{sdk.TextPart(prose)}, len(prose)/4
+	report := func(in, out int, text string) string {
+		return answered(t, m, q, step.Request{PromptBytes: len(prose)}, sdk.Answer{Text: text, Usage: sdk.Usage{InputTokens: in, OutputTokens: out}}).UsageDoubt
+	}
+	var in, out int
+	if _, err := fmt.Sscanf(report(1, 1000, "ok"), "1 input tokens are reported of a prompt of at least %d", &in); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscanf(report(1000, 1, prose), "1 output tokens are reported beside an answer of at least %d", &out); err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		in, out   int
+		text      string
+		isDoubted bool
+	}{
+		"the least": {in, out, prose, false}, "less input": {in - 1, out, prose, true}, "less output": {in, out - 1, prose, true},
+		"nothing written": {in, 0, "", false}, "nothing counted": {in, 0, "x", true},
+	} {
+		if doubt := report(c.in, c.out, c.text); (doubt != "") != c.isDoubted {
+			t.Errorf("%s: doubt %q", what, doubt)
+		}
+	}
+}
+
+// A discount counts if the usage that it applies to is credible, a surcharge always.
+func TestPriceFactors(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}}
+	honest, usd := sdk.Usage{InputTokens: 100, OutputTokens: 10}, 200e-6
+	for _, c := range []struct {
+		factor, want float64
+		usage        sdk.Usage
+	}{
+		{0, usd, honest}, {0.5, usd / 2, honest}, {2, 2 * usd, honest}, {0.5, usd, sdk.Usage{}}, {2, 2 * usd, sdk.Usage{}},
+	} {
+		call := answered(t, m, query(), step.Request{PromptBytes: 400}, sdk.Answer{Text: strings.Repeat("a", 40), PriceFactor: c.factor, Usage: c.usage})
+		if !nearly(call.CostUSD, c.want) {
+			t.Errorf("%+v at a factor of %v: %v USD, want %v", c.usage, c.factor, call.CostUSD, c.want)
+		}
+	}
+}
+
+// Answers that cost nothing need no limit under a cap. What is reported of them is still checked against the context,
+// for each choice. A prompt that costs nothing can be reported as empty.
+func TestWhatIsFreeNeedsNoLimit(t *testing.T) {
+	for what, c := range map[string]struct {
+		price     sdk.Price
+		choices   int
+		usage     sdk.Usage
+		isDoubted bool
+	}{
+		"the context for each choice":  {sdk.Price{Input: 1}, 2, sdk.Usage{InputTokens: 300, OutputTokens: 2000}, false},
+		"beyond the context":           {sdk.Price{Input: 1}, 2, sdk.Usage{InputTokens: 300, OutputTokens: 2001}, true},
+		"a free prompt is not counted": {sdk.Price{RequestUSD: 0.25}, 1, sdk.Usage{OutputTokens: 5}, false},
+		"a prompt with a price is":     {sdk.Price{Input: 1}, 1, sdk.Usage{OutputTokens: 5}, true},
+	} {
+		q := query()
+		text := strings.Repeat("The quick brown fox. ", 60)
+		q.Messages[0].Parts = []sdk.Part{sdk.TextPart(text)}
+		m := sdk.Model{Name: "m", Price: c.price, ContextTokens: 1000}
+		res, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t), StepCapUSD: 1}).Run(t.Context(), step.Request{
+			Query: q, PromptBytes: len(text), Choices: c.choices,
+			Caller: step.CallerFunc(func(_ context.Context, call *step.Call) (*sdk.Answer, error) {
+				if call.MaxOutputTokens != 0 {
+					t.Errorf("%s: a limit of %d", what, call.MaxOutputTokens)
+				}
+				return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
+			})})
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		if doubt := res.Trace.Calls[0].UsageDoubt; (doubt != "") != c.isDoubted {
+			t.Errorf("%s: doubt %q", what, doubt)
+		}
+	}
+}
+
+// An image costs up to a cent, so models with cheap tokens count more of them for it.
+func TestImagesOfCheapModels(t *testing.T) {
+	ledger := &largest{}
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 0.1}, ContextTokens: 200_000, MaxOutputTokens: 10, Capabilities: sdk.Capabilities{Images: true}}
+	_, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t), Ledger: ledger}).Run(t.Context(), step.Request{Query: query(), PromptBytes: 30, Images: 1, Caller: says()})
+	if want := (100_000 + 2010) * 0.1 / 1e6; err != nil || !nearly(ledger.usd, want) {
+		t.Errorf("%v USD are reserved, want %v (%v)", ledger.usd, want, err)
+	}
+}
+
+// A cap holds for models that charge nothing for the prompt, and impossible prompts are doubted there too.
+func TestModelsWithoutAPriceOfInput(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Output: 8, RequestUSD: 0.25}, ContextTokens: 8000, MaxOutputTokens: 1000, Capabilities: sdk.Capabilities{Images: true}}
+	for images, possible := range map[int]int{0: 2010, 1: 2010 + 8000, 2: 2010 + 8000} {
+		for _, extra := range []int{0, 1} {
+			ledger := &largest{}
+			res, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t), Ledger: ledger}).Run(t.Context(), step.Request{
+				Query: query(), PromptBytes: 30, Images: images, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+					return &sdk.Answer{Text: "ok", Usage: sdk.Usage{InputTokens: possible + extra, OutputTokens: 1}}, nil
+				})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doubt := res.Trace.Calls[0].UsageDoubt; !nearly(ledger.usd, 0.258) || (doubt != "") != (extra > 0) {
+				t.Errorf("%d images, %d tokens more than possible: %v USD are reserved, doubt %q", images, extra, ledger.usd, doubt)
+			}
+		}
 	}
 }

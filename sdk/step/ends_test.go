@@ -156,6 +156,12 @@ func TestAStepThatFailsHasNoIndex(t *testing.T) {
 	fails := func(e *step.CallError) step.Caller {
 		return step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return nil, e })
 	}
+	refuses := step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+		if c.Index == 0 {
+			return nil, &step.CallError{Err: down, Refused: true}
+		}
+		return says().Call(ctx, c)
+	})
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	judge := step.Verifier{Name: "judge", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(
@@ -176,6 +182,12 @@ func TestAStepThatFailsHasNoIndex(t *testing.T) {
 		"no verdict to be had":  {c: step.Config{Verifiers: []step.Verifier{judge}}},
 		"no estimate to be had": {c: step.Config{Estimators: []step.Estimator{estimator}}},
 		"a faulty strategy":     {c: step.Config{Strategy: stubborn{1}}},
+		"nothing to run": {c: step.Config{Strategy: scripted(func(*cascade.State) cascade.Decision {
+			return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+		})}},
+		"all refuse":               {req: step.Request{Caller: fails(&step.CallError{Err: down, Refused: true})}},
+		"one refuses, one is poor": {c: step.Config{Checks: []step.Check{{Name: "never good", Fault: func(*sdk.Query, *sdk.Answer, []sdk.Attempt) string { return "bad" }}}}, req: step.Request{Caller: refuses}},
+		"no verdict to buy":        {c: step.Config{Verifiers: []step.Verifier{{Name: "judge", As: step.AsBought, OnUnavailable: step.UnavailableFail, Verifier: judge.Verifier}}, Estimators: []step.Estimator{offers(0.0001)}, Strategy: index(t, 10)}},
 	} {
 		c.c.Candidates = candidates()
 		if c.c.Strategy == nil {

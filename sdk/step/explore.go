@@ -14,12 +14,12 @@ func (r *run) explore(ctx context.Context, answer int) int {
 	if len(open) == 0 || ctx.Err() != nil {
 		return answer
 	}
-	i := open[min(int(r.e.c.Coin()*float64(len(open))), len(open)-1)]
+	i := open[int(r.e.c.Coin()*float64(len(open)))]
 	from := len(r.t.Calls)
 	r.isExploring = true
 	got, err := r.call(ctx, i, false)
 	for k := range r.t.Calls[from:] {
-		r.t.Calls[from+k].Propensity = r.e.c.Explore / float64(len(open))
+		r.t.Calls[from:][k].Propensity = r.e.c.Explore / float64(len(open))
 	}
 	if err != nil || r.judge(ctx, i, got) != nil {
 		return answer

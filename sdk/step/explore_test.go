@@ -5,7 +5,10 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -23,8 +26,7 @@ func exploring(t *testing.T, share float64) *step.Engine {
 	rng := rand.New(rand.NewPCG(1, 1))
 	e, err := step.New(step.Config{
 		Candidates: []step.Candidate{
-			{Model: sdk.Model{Name: "a"}, Quality: sdk.Estimate{Mean: 0.9}},
-			{Model: sdk.Model{Name: "b"}}, {Model: sdk.Model{Name: "c"}},
+			{Model: sdk.Model{Name: "c"}}, {Model: sdk.Model{Name: "a"}, Quality: sdk.Estimate{Mean: 0.9}}, {Model: sdk.Model{Name: "b"}},
 		},
 		Strategy: s, Explore: share, Coin: rng.Float64,
 		Verifiers: []step.Verifier{{Name: "test", Verifier: sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -99,5 +101,51 @@ func TestWithoutAShareNothingIsExplored(t *testing.T) {
 		if err != nil || len(res.Trace.Calls) != 1 || res.Trace.Calls[0].Propensity != 0 {
 			t.Fatalf("calls %+v, %v", res.Trace.Calls, err)
 		}
+	}
+}
+
+// The share of steps that explore is exact, and a step that calls a given model does not explore. One number is drawn
+// for ties, one for whether to explore, and one for the model.
+func TestWhichStepsExplore(t *testing.T) {
+	for _, c := range []struct {
+		share, coin  float64
+		only         string
+		calls, drawn int
+	}{
+		{0.5, 0.5, "", 1, 2}, {0.5, 0.49, "", 2, 3}, {1, 0.99, "", 2, 3}, {0, 0, "", 1, 1}, {1, 0, "small", 1, 1}, {1, 0, "large", 1, 1},
+	} {
+		drawn := 0
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t), Explore: c.share, Coin: func() float64 { drawn++; return c.coin }})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: c.only})
+		if err != nil || len(res.Trace.Calls) != c.calls || drawn != c.drawn {
+			t.Errorf("%+v: calls %q, %d numbers drawn, %v", c, called(res.Trace), drawn, err)
+		}
+	}
+}
+
+// A model that is called for the record is waited for, and each try has the propensity. The strategy's own models
+// stand aside as in other steps, be it after an answer.
+func TestExploredModelsAreWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		strategy   cascade.Strategy
+		calls      string
+		propensity float64 // of the calls after the first
+	}{
+		{route(t), "large 1 0s, middle 1 0s, middle 2 7s", 0.5},
+		{threshold(t, 0, 1, 2), "small 1 0s, middle 1 0s, large 1 0s, middle 2 7s", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			caller, order := limited(map[string][]time.Duration{"middle": {7 * time.Second}})
+			e := engine(t, step.Config{Candidates: candidates(), Strategy: c.strategy, Explore: 1, Coin: func() float64 { return 0.9 }, Estimators: looks(estimator{"small": 0.1, "middle": 0.2, "large": 0.995})})
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: caller})
+			if got := strings.Join(*order, ", "); err != nil || got != c.calls {
+				t.Fatalf("asked %s, want %s; %v", got, c.calls, err)
+			}
+			for _, call := range res.Trace.Calls[1:] {
+				if call.Propensity != c.propensity {
+					t.Errorf("the propensity of %s, try %d, is %v", call.Model, call.Attempt, call.Propensity)
+				}
+			}
+		})
 	}
 }

@@ -114,7 +114,7 @@ func (c *textCount) addAnswer(a *sdk.Answer, hasReasoning bool) {
 // mayExceed reports whether the lower bound of texts with this many bytes can exceed n. If so, c is ready
 // for the second pass.
 func (c *textCount) mayExceed(n float64) bool {
-	c.isRead = c.bytes/leastBytes-spareTokens > n
+	c.isRead = c.bytes/leastBytes > n
 	return c.isRead
 }
 

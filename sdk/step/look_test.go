@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -125,20 +126,32 @@ func TestTheLastVerdictIsLeftOut(t *testing.T) {
 		usd      float64
 		verdict  sdk.Verdict
 		explore  float64
-		verdicts string // on whose answers
+		only     string
+		beside   []step.VerifierUse // of further judges
+		verdicts string             // on whose answers
 	}{
-		{"the last", cascade.NameIndex, 0.001, failed, 0, "small"},
-		{"dear", cascade.NameIndex, 1, failed, 0, ""},
-		{"nothing is bought", cascade.NameCascadeRoute, 0.001, failed, 0, "small large"},
-		{"a judge that can say nothing", cascade.NameIndex, 0.001, mute, 0, "small"},
-		{"a step that explores", cascade.NameIndex, 0.001, failed, 1, "small large"},
+		{"the last", cascade.NameIndex, 0.001, failed, 0, "", nil, "small"},
+		{"dear", cascade.NameIndex, 1, failed, 0, "", nil, ""},
+		{"nothing is bought", cascade.NameCascadeRoute, 0.001, failed, 0, "", nil, "small large"},
+		{"a judge that can say nothing", cascade.NameIndex, 0.001, mute, 0, "", nil, "small"},
+		{"a step that explores", cascade.NameIndex, 0.001, failed, 1, "", nil, "small large"},
+		{"pinned to the first", cascade.NameIndex, 0.001, failed, 0, "small", nil, "small"},
+		{"pinned to the last", cascade.NameIndex, 0.001, failed, 0, "large", nil, "large"},
+		{"two judges", cascade.NameIndex, 0.001, failed, 0, "", []step.VerifierUse{step.AsVerdict}, "small large"},
+		{"scores for sale", cascade.NameIndex, 0.001, failed, 0, "", []step.VerifierUse{step.AsBought, step.AsBought}, "small"},
 	} {
 		judge := finds("judge", c.verdict, nil)
 		judge.Rates = &rates
+		judges := []step.Verifier{judge}
+		for i, as := range c.beside {
+			other := finds(fmt.Sprint("other ", i), sdk.Verdict{Outcome: sdk.Failed, CostUSD: 0.001}, nil)
+			other.Rates, other.As = &rates, as
+			judges = append(judges, other)
+		}
 		list := candidates()
 		res, err := engine(t, step.Config{Candidates: []step.Candidate{list[0], list[2]}, Strategy: route(c.strategy), Explore: c.explore,
-			Estimators: []step.Estimator{judgeForSale(c.usd)}, Verifiers: []step.Verifier{judge}}).
-			Run(t.Context(), step.Request{Query: query(), Caller: says()})
+			Estimators: []step.Estimator{judgeForSale(c.usd)}, Verifiers: judges}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: c.only, Observe: c.only != ""})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,6 +193,70 @@ func TestVerdictsAreBoughtWithoutAnEstimator(t *testing.T) {
 		}
 		if per := float64(len(asked)-first) / (steps - 1); first == 0 || per != c.perStep {
 			t.Errorf("%s: %d verdicts in the first step, then %v in each, want %v", name, first, per, c.perStep)
+		}
+	}
+}
+
+// A look can be bought after the last model has run. Then the step ends, since there is nothing left to run or buy.
+func TestALookAfterTheLastModel(t *testing.T) {
+	var asked []string
+	judge := finds("judge", sdk.Verdict{Outcome: sdk.Passed, Confidence: 0.95, CostUSD: 0.0001}, &asked)
+	judge.As = step.AsBought
+	inTurn := scripted(func(s *cascade.State) cascade.Decision {
+		switch {
+		case len(s.Ran) < 2:
+			return cascade.Decision{Run: len(s.Ran), Answer: cascade.None}
+		case s.Beliefs[0].Look != cascade.Look{}:
+			return cascade.Decision{Run: 0, Look: true, Answer: 1}
+		}
+		return cascade.Decision{Run: cascade.Stop, Answer: 0}
+	})
+	res, err := engine(t, step.Config{Candidates: candidates()[:2], Strategy: inTurn, Estimators: []step.Estimator{offers(0.0001)}, Verifiers: []step.Verifier{judge}}).
+		Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if err != nil || len(asked) != 1 || res.Trace.Chosen != "small" || !nearly(res.Quality.Mean, 0.95) || res.Trace.Stop != sdk.StopExhausted {
+		t.Errorf("%d looks, chose %s of %v, stop %s, %v", len(asked), res.Trace.Chosen, res.Quality, res.Trace.Stop, err)
+	}
+}
+
+// What an estimator says of some models only is used for those.
+func TestEstimatorsThatSayMoreOfTheFirst(t *testing.T) {
+	usual, next := cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}, cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}
+	judge := finds("judge", sdk.Verdict{Outcome: sdk.Passed}, nil)
+	judge.Rates = &usual
+	for _, shared := range []float64{0, 0.5, 1, 1.01, -0.01} {
+		brief := step.Estimator{Name: "brief", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			return &sdk.QualityResponse{
+				Estimates: slices.Repeat([]sdk.Estimate{{Mean: 0.5}}, len(r.Models)), Shared: []float64{shared}, Looks: []sdk.Look{{}},
+				Judge: &sdk.JudgeRates{Usual: usual, Next: []cascade.Rates{next}},
+			}, nil
+		})}
+		res, err := engine(t, step.Config{Candidates: candidates()[:2], Strategy: index(t, 1), Estimators: []step.Estimator{brief}, Verifiers: []step.Verifier{judge}}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := shared
+		if shared < 0 || shared > 1 {
+			want = 0 // not a share
+		}
+		if b := res.Trace.Decisions[0].Models; b[0].Judge != next || b[0].Shared != want || b[1].Judge != usual || b[1].Shared != 0 {
+			t.Errorf("a share of %v: %+v and %+v", shared, b[0], b[1])
+		}
+	}
+}
+
+// A further fallible verdict that is not worth its price is left out, except on the answer of a model that was named.
+func TestPinnedAnswersGetEveryVerdict(t *testing.T) {
+	for only, want := range map[string]bool{"": false, "small": true, "large": true} {
+		var asked []string
+		list := []step.Verifier{finds("first", sdk.Verdict{Outcome: sdk.Passed}, &asked), finds("second", sdk.Verdict{Outcome: sdk.Passed}, &asked)}
+		for i := range list {
+			list[i].Rates, list[i].MaxCostUSD = &cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}, 1
+		}
+		_, err := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 10), Verifiers: list}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: only, Observe: only != ""})
+		if err != nil || !slices.Contains(asked, "first") || slices.Contains(asked, "second") != want {
+			t.Errorf("only %q: asked %v, %v", only, asked, err)
 		}
 	}
 }

@@ -224,6 +224,8 @@ func TestUnseenOnlyWhereTheAnswerStands(t *testing.T) {
 		"nobody looks":            {step.Config{Strategy: asks(1)}, true, true},
 		"nobody asked for it":     {step.Config{Strategy: asks(1)}, false, false},
 		"a verifier looks":        {step.Config{Strategy: asks(1), Verifiers: []step.Verifier{verdicts(map[string]bool{"middle": true})}}, true, false},
+		"a verifier for signals":  {step.Config{Strategy: asks(1), Verifiers: []step.Verifier{{Name: "s", As: step.AsSignal, Verifier: verdicts(nil).Verifier}}}, true, true},
+		"a verifier of faults":    {step.Config{Strategy: asks(1), Verifiers: []step.Verifier{{Name: "f", Rejects: true, Verifier: verdicts(nil).Verifier}}}, true, true},
 		"another answer is taken": {step.Config{Strategy: asks(0)}, true, false},
 		"another model follows":   {step.Config{Strategy: both}, true, false},
 	} {

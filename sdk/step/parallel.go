@@ -36,16 +36,13 @@ func (r *run) callPair(ctx context.Context, i int) {
 		return
 	}
 	first, second := r.demandOf(i), r.demandOf(next.Run)
-	if limit := r.e.c.StepCapUSD; limit > 0 && nearestPico(r.spent+r.uncertainUSD)+ceilPico(first.usd)+ceilPico(second.usd) > nearestPico(limit) {
+	other, err := r.reserveMore(ctx, first.usd, second.usd)
+	if err != nil {
 		return
 	}
 	held, err := r.reserve(ctx, first.usd)
 	if err != nil {
-		return
-	}
-	other, err := r.reserve(ctx, second.usd)
-	if err != nil {
-		r.noteSettling(r.settle(ctx, held, 0, 0))
+		r.noteSettling(r.settle(ctx, other, 0, 0))
 		return
 	}
 	r.earlyCalls = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}

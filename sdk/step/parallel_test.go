@@ -109,23 +109,50 @@ func TestPairAtOnceHasItsConditions(t *testing.T) {
 	passes := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Passed}, nil
 	})
-	one := step.WorstCostUSD(&sdk.Model{MaxOutputTokens: 1000, Price: sdk.Price{Input: 1, Output: 1}}, 400, 1000)
+	const one = 0.25 // US dollars
 	for _, test := range []struct {
-		name   string
-		change func(*step.Config)
-		took   time.Duration
+		name               string
+		stepCap, tenantCap float64
+		verifiers          []step.Verifier
+		took               time.Duration
 	}{
-		{"room for both", func(c *step.Config) { c.StepCapUSD = 2.5 * one }, 2 * time.Second},
-		{"room for one", func(c *step.Config) { c.StepCapUSD = 1.5 * one }, 3 * time.Second},
-		{"room for both in the ledger", func(c *step.Config) { c.Ledger = step.NewMemory(step.Caps{TenantUSD: 2.5 * one}) }, 2 * time.Second},
-		{"room for one in the ledger", func(c *step.Config) { c.Ledger = step.NewMemory(step.Caps{TenantUSD: 1.5 * one}) }, 3 * time.Second},
-		{"a verifier", func(c *step.Config) { c.Verifiers = []step.Verifier{{Name: "v", Verifier: passes}} }, time.Second},
+		{"room for both", 2 * one, 0, nil, 2 * time.Second},
+		{"room for one at a time", 1.5 * one, 0, nil, 3 * time.Second},
+		{"hardly room for both", 2*one - 1e-12, 0, nil, 3 * time.Second},
+		{"room for both in the ledger", 0, 2 * one, nil, 2 * time.Second},
+		{"room for one at a time in the ledger", 0, 1.5 * one, nil, 3 * time.Second},
+		{"hardly room for both in the ledger", 0, 2*one - 1e-12, nil, 3 * time.Second},
+		{"a verifier", 0, 0, []step.Verifier{{Name: "v", Verifier: passes}}, time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				res, err := pair(t, true, test.change).Run(t.Context(), step.Request{Query: query(), PromptBytes: 400, Caller: timedAnswers(map[string]string{"a": "x", "b": "x"})})
+				memory := step.NewMemory(step.Caps{TenantUSD: test.tenantCap})
+				e := pair(t, true, func(c *step.Config) {
+					c.StepCapUSD, c.Ledger, c.Verifiers = test.stepCap, memory, test.verifiers
+					for i := range c.Candidates {
+						c.Candidates[i].Model = each(c.Candidates[i].Model.Name, one)
+					}
+				})
+				answers := timedAnswers(map[string]string{"a": "x", "b": "x"})
+				cheap := step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+					answer, err := answers.Call(ctx, c)
+					if err == nil {
+						answer.CostUSD = 1e-3
+					}
+					return answer, err
+				})
+				res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: 400, Caller: cheap})
 				if err != nil || res.Trace.Duration != test.took {
 					t.Errorf("%v, %v", res.Trace.Duration, err)
+				}
+				pinned, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: 400, Only: "a", Caller: cheap})
+				if err != nil || len(pinned.Trace.Calls) != 1 {
+					t.Errorf("only a: calls %q, %v", called(pinned.Trace), err)
+				}
+				if _, spent := memory.SpentUSD("r", "t"); test.tenantCap > 0 {
+					if _, err := memory.Reserve(t.Context(), query(), test.tenantCap-spent); err != nil {
+						t.Errorf("something is still reserved beside %v USD: %v", spent, err)
+					}
 				}
 			})
 		})
@@ -231,4 +258,19 @@ func TestNobodyIsAskedToBeComparedWithOneOther(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of two candidates in all, both are called for the comparison: whoever configures it with two wants to know.
+func TestTwoCandidatesAreCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := pair(t, false, func(c *step.Config) {
+			c.Candidates = c.Candidates[:2]
+			models := []sdk.Model{c.Candidates[0].Model, c.Candidates[1].Model}
+			c.Estimators[0].Estimator = estimate.OfPriors(models, make([]float64, 2)).QualityEstimator()
+		})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: timedAnswers(map[string]string{"a": "x", "b": "x"})})
+		if err != nil || called(res.Trace) != "a b" {
+			t.Errorf("calls %q, %v", called(res.Trace), err)
+		}
+	})
 }

@@ -19,7 +19,7 @@ type postponedCall struct {
 
 // hasAlternative reports whether the step can go on without candidate i.
 func (r *run) hasAlternative(i int) bool {
-	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.hasRun(i) {
+	if r.only >= 0 || r.isExploring || r.hasRun(i) {
 		return false
 	}
 	return r.hasPostponed() || r.hasOtherOpen(i)

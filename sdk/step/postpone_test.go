@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -66,6 +67,9 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 		"known of all":                    {late: map[string]time.Duration{"small": 7 * s, "mid": 5 * s, "large": 9 * s}, order: "small 1 0s", chosen: "small"},
 		"known and pinned":                {late: map[string]time.Duration{"small": 7 * s}, only: "small", order: "small 1 0s", chosen: "small"},
 		"known for longer than one waits": {late: map[string]time.Duration{"small": time.Hour, "large": 2 * time.Hour}, reject: "mid", order: "mid 1 0s, small 1 0s", chosen: "small", out: 1},
+		"known for as long as one waits":  {late: map[string]time.Duration{"small": 10 * s, "large": time.Hour}, reject: "mid", order: "mid 1 0s, small 1 10s", chosen: "small", out: 1},
+		"over by then": {waits: map[string][]time.Duration{"small": {4 * s}, "mid": {2 * s, 2 * s}, "large": {time.Hour}}, retry: step.Retry{MaxAttempts: 3}, reject: "mid",
+			order: "small 1 0s, mid 1 0s, mid 2 2s, mid 3 4s, large 1 4s, small 2 4s", chosen: "small", out: 1},
 		"all for ever": {waits: map[string][]time.Duration{"small": {7 * s, 7 * s}, "mid": {5 * s, 5 * s}, "large": {6 * s, 6 * s}},
 			order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s, mid 2 7s, large 2 7s"},
 	} {
@@ -90,6 +94,9 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 				if got := strings.Join(*order, ", "); got != c.order {
 					t.Errorf("asked %s, want %s", got, c.order)
 				}
+				if note := notes(res.Trace); strings.Contains(note, "waited 0s") || c.only != "" && len(res.Trace.Decisions) != 1 {
+					t.Errorf("%d decisions, %q", len(res.Trace.Decisions), note)
+				}
 				if res.Trace.Chosen != c.chosen || (err != nil) != (c.chosen == "") || len(res.Trace.Infeasible) != c.out && c.chosen != "" {
 					t.Errorf("chose %q, out %v, %v", res.Trace.Chosen, res.Trace.Infeasible, err)
 				}
@@ -99,4 +106,29 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 			})
 		})
 	}
+}
+
+// If the strategy would stop while a model has to be waited for, it decides again with that model, and the trace has
+// the second decision with the notes of the first.
+func TestAStrategyThatStopsDecidesAgainWithWhoStoodAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		firstOnly := scripted(func(s *cascade.State) cascade.Decision {
+			if len(s.Ran) > 0 || s.Infeasible[0] {
+				return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+			}
+			return cascade.Decision{Run: 0, Answer: cascade.None}
+		})
+		asked := 0
+		broken := step.Estimator{Name: "broken", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			if asked++; asked == 2 {
+				return nil, errors.New("gone")
+			}
+			return &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(r.Models))}, nil
+		})}
+		caller, order := limited(map[string][]time.Duration{"small": {7 * time.Second}})
+		res, err := engine(t, step.Config{Candidates: candidates(), Strategy: firstOnly, Estimators: []step.Estimator{broken}}).Run(t.Context(), step.Request{Query: query(), Caller: caller})
+		if got := strings.Join(*order, ", "); got != "small 1 0s, small 2 7s" || len(res.Trace.Decisions) != 3 || !strings.Contains(res.Trace.Decisions[1].Note, "broken unavailable") || res.Trace.Chosen != "small" {
+			t.Errorf("asked %s in %+v, %v", got, res.Trace.Decisions, err)
+		}
+	})
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-func nearly(a, b float64) bool { return math.Abs(a-b) <= 1e-12*max(1, math.Abs(a), math.Abs(b)) }
+func nearly(a, b float64) bool {
+	return a == b || math.Abs(a-b) <= 1e-12*max(1, min(math.Abs(a), math.Abs(b)))
+}
 
 // Without a cost estimator the expected cost of a call is that of the prompt and an answer
 // of the expected length, within the limits of query and model.
@@ -48,6 +50,7 @@ func TestExpectedCostOfACall(t *testing.T) {
 // The worst case is the whole prompt plus what servers add at the highest input price, and
 // the longest answer at the highest output price.
 func TestWorstCaseOfACall(t *testing.T) {
+	long := sdk.LongContext{Tokens: 4000, InputFactor: 2, OutputFactor: 1.5}
 	for _, c := range []struct {
 		price             sdk.Price
 		model, asked, len int
@@ -58,7 +61,12 @@ func TestWorstCaseOfACall(t *testing.T) {
 		{sdk.Price{Output: 10}, 1000, 300, 100, 300 * 10 / 1e6},
 		{sdk.Price{Output: 10}, 1000, 3000, 100, 1000 * 10 / 1e6},
 		{sdk.Price{Output: 10}, 0, 300, 100, 300 * 10 / 1e6},
-		{sdk.Price{Output: 10}, 0, 0, 100, 0},
+		{sdk.Price{Input: 1, Output: 8, Long: long}, 1000, 0, 3000, (4000*1 + 1000*8) / 1e6},
+		{sdk.Price{Input: 1, Output: 8, Long: long}, 1000, 0, 3003, (4001*1*2 + 1000*8*1.5) / 1e6},
+		{sdk.Price{Input: 1, Output: 8, Long: sdk.LongContext{Tokens: 1}}, 1000, 0, 3000, (4000*1 + 1000*8) / 1e6},
+		{sdk.Price{Input: 1, Output: 8, Long: sdk.LongContext{InputFactor: 2, OutputFactor: 2}}, 1000, 0, 3000, (4000*1 + 1000*8) / 1e6},
+		{sdk.Price{Output: 10}, 0, 0, 100, math.Inf(1)},
+		{sdk.Price{Input: 1}, 0, 0, 3000, 4000 / 1e6},
 	} {
 		if got := step.WorstCostUSD(&sdk.Model{Price: c.price, MaxOutputTokens: c.model}, c.len, c.asked); !nearly(got, c.want) {
 			t.Errorf("%+v: %v USD, want %v", c, got, c.want)
@@ -71,10 +79,12 @@ func TestOpenPricesFollow(t *testing.T) {
 	e := engine(t, step.Config{Strategy: route(t), Candidates: []step.Candidate{
 		{Model: sdk.Model{Name: "open", Price: sdk.Price{Input: 3, Output: 7}}},
 		{Model: sdk.Model{Name: "given", Price: sdk.Price{Input: 3, Output: 7, CachedInput: 1, CacheWrite: 4, Reasoning: 9}}},
+		{Model: sdk.Model{Name: "free answers", Price: sdk.Price{Input: 3}}},
 	}})
 	for i, want := range []sdk.Price{
 		{Input: 3, Output: 7, CachedInput: 3, CacheWrite: 3, Reasoning: 7, HostedCallUSD: 0.035},
 		{Input: 3, Output: 7, CachedInput: 1, CacheWrite: 4, Reasoning: 9, HostedCallUSD: 0.035},
+		{Input: 3, CachedInput: 3, CacheWrite: 3},
 	} {
 		if got := e.Models()[i].Price; got != want {
 			t.Errorf("prices %+v, want %+v", got, want)
@@ -215,14 +225,17 @@ func TestWhatAQueryNeeds(t *testing.T) {
 
 // Costs in traces are rounded, without meaningless digits.
 func TestCostsInTracesAreRound(t *testing.T) {
-	e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model("one", 0, 0)}}, Strategy: route(t)})
+	e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model("one", 0, 0)}}, Strategy: route(t), Ledger: &largest{}})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), CostOffsets: []float64{tenth + 0.2}, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-		return &sdk.Answer{Text: "x", CostUSD: tenth + 0.2}, nil
+		return &sdk.Answer{Text: "x", CostUSD: tenth + 0.2, Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}, nil
 	})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := res.Trace
+	if note := notes(tr); note != "; " {
+		t.Errorf("the rest of a bill that is known counts as unknown: %q", note)
+	}
 	for what, usd := range map[string]float64{"step": tr.CostUSD, "call": tr.Calls[0].CostUSD, "estimate": tr.Decisions[0].Models[0].CostUSD} {
 		if usd != 0.3 {
 			t.Errorf("%s: %v USD, want 0.3", what, usd)
@@ -231,3 +244,24 @@ func TestCostsInTracesAreRound(t *testing.T) {
 }
 
 var tenth = 0.1 // a constant would be added exactly
+
+// A cost estimate says nothing about the length of an answer that is free.
+func TestExpectedLengthOfFreeAnswers(t *testing.T) {
+	for _, output := range []float64{0, 10} {
+		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model("m", 1, output), OutputTokens: 200}}, Strategy: route(t), Cost: sdk.CostEstimatorFunc(
+			func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) {
+				return &sdk.CostResponse{Estimates: []sdk.Estimate{{Mean: 100e-6 + 300*output/1e6}}}, nil
+			})})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 300.0
+		if output == 0 {
+			want = 200
+		}
+		if got := res.Trace.Decisions[0].Models[0].OutputTokens; !(math.Abs(got-want) <= 1e-6) {
+			t.Errorf("at %v USD per million: %v tokens, want %v", output, got, want)
+		}
+	}
+}

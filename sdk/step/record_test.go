@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -201,5 +202,70 @@ func TestTraceFilesKeepTheirSize(t *testing.T) {
 	}
 	if older, newest := record(t, 1, "a"); older != "none" || newest != "a" {
 		t.Errorf("one line over the limit: %q and %q", older, newest)
+	}
+}
+
+// The trace has the alternatives as the strategy ranks them, with infinities as the largest numbers. Only the first
+// decision has the prices.
+func TestTheTraceHasTheAlternatives(t *testing.T) {
+	for _, lambda := range []float64{0, 1} {
+		res, err := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, lambda), Explain: true, Verifiers: []step.Verifier{verdicts(map[string]bool{"large": true})}, Estimators: looks(estimator{"small": 0.1})}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil || len(res.Trace.Decisions) < 2 {
+			t.Fatalf("%d decisions, %v", len(res.Trace.Decisions), err)
+		}
+		first := res.Trace.Decisions[0]
+		for _, a := range first.Alternatives {
+			at := slices.IndexFunc(first.Models, func(b sdk.Belief) bool { return b.Model == a.Models[0] })
+			b := first.Models[at]
+			if len(a.Models) != 1 || a.ExpectedMax != b.Quality.Mean || a.CostUSD != b.CostUSD || !nearly(a.Tau, b.Quality.Mean-lambda*b.CostUSD) || !nearly(a.Reservation, 1-lambda*b.CostUSD/b.Quality.Mean) {
+				t.Errorf("lambda %v: %+v of %+v", lambda, a, b)
+			}
+		}
+		if len(first.Alternatives) != 3 {
+			t.Errorf("lambda %v: %+v", lambda, first.Alternatives)
+		}
+		for i, d := range res.Trace.Decisions {
+			for _, b := range d.Models {
+				if (b.Price != nil) != (i == 0) || (b.OutputTokens == 500) != (i == 0) {
+					t.Errorf("decision %d has the price %+v of %s and %v tokens", i, b.Price, b.Model, b.OutputTokens)
+				}
+			}
+		}
+	}
+	free := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 0), Explain: true, Estimators: looks(estimator{"small": 0.1, "middle": 0.1, "large": 0.1})})
+	res, err := free.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if err != nil || res.Trace.Decisions[0].Alternatives[0].Reservation != math.MaxFloat64 {
+		t.Errorf("%+v, %v", res.Trace.Decisions[0].Alternatives, err)
+	}
+}
+
+// A verdict on a run needs a run, numbers in [0, 1] and, if it is inconclusive, a reason or a verifier.
+func TestVerdictsThatCanBeReported(t *testing.T) {
+	for _, c := range []struct {
+		run     string
+		verdict sdk.Verdict
+		want    string
+	}{
+		{"r", sdk.Verdict{Outcome: sdk.Passed}, ""},
+		{"r", sdk.Verdict{Outcome: sdk.Failed, Score: 1, Confidence: 1}, ""},
+		{"", sdk.Verdict{Outcome: sdk.Passed}, "the run has no name"},
+		{"r", sdk.Verdict{}, "it has no outcome"},
+		{"r", sdk.Verdict{Evidence: "a mistake"}, ""},
+		{"r", sdk.Verdict{Verifier: "support"}, ""},
+		{"r", sdk.Verdict{Outcome: sdk.Passed, Score: 1.01}, "a score of 1.01"},
+		{"r", sdk.Verdict{Outcome: sdk.Passed, Score: -0.01}, "a score of -0.01"},
+		{"r", sdk.Verdict{Outcome: sdk.Passed, Confidence: math.NaN()}, "a confidence of NaN"},
+		{"r", sdk.Verdict{Outcome: sdk.Passed, Confidence: 1.5}, "a confidence of 1.5"},
+	} {
+		trace, err := step.VerdictTrace(c.run, "blue", &c.verdict)
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%+v: %v, want %q", c.verdict, err, c.want)
+			}
+		case err != nil || trace.Run != c.run || trace.Tenant != "blue" || trace.Mode != sdk.ModeVerdict || trace.Verdict != &c.verdict:
+			t.Errorf("%+v: %+v, %v", c.verdict, trace, err)
+		}
 	}
 }

@@ -150,30 +150,80 @@ func TestWaitingEndsWithItsCaller(t *testing.T) {
 	})
 }
 
-// If a cheaper model fits, it is called at once: only a step that can call no other model
-// waits, and the trace notes it.
+// holdsFor starts a step that holds a worst case of its engine's last model for a time, and then fails without a bill.
+func holdsFor(t *testing.T, e *step.Engine, q *sdk.Query, d time.Duration) {
+	t.Helper()
+	go func() {
+		models := e.Models()
+		_, err := e.Run(t.Context(), step.Request{Query: q, Only: models[len(models)-1].Name, Caller: caller(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			time.Sleep(d)
+			return nil, &step.CallError{Err: errors.New("refused")}
+		})})
+		if err == nil {
+			t.Error("no error")
+		}
+	}()
+	synctest.Wait()
+}
+
+// If a cheaper model fits, it is called at once. A step waits if it can only go on with a model that needs as much room,
+// or with none, and the trace notes it.
 func TestACheaperModelIsAskedBeforeAnybodyWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ledger := step.NewMemory(step.Caps{TenantUSD: worstCase})
-		e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: index(t, 0.001), Ledger: ledger, CapWait: time.Hour})
-		held, err := ledger.Reserve(t.Context(), &sdk.Query{}, 0.95*worstCase)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: slow(0)})
-		if err != nil || time.Since(began) > 3*time.Second {
-			t.Fatalf("after %v: %v", time.Since(began), err)
-		}
-		for _, d := range result.Trace.Decisions {
-			if strings.Contains(d.Note, "waited") {
-				t.Errorf("it waited: %v", d.Note)
+	for name, c := range map[string]struct {
+		usd     []float64
+		only    string
+		without string
+		atCap   bool
+		called  string
+		waits   time.Duration
+	}{
+		"a cheaper one":  {usd: []float64{worstCase / 50, worstCase}, called: "small"},
+		"as dear a one":  {usd: []float64{worstCase, worstCase}, called: "middle", waits: 10 * time.Second},
+		"only the first": {usd: []float64{worstCase, worstCase}, only: "small", called: "small", waits: 10 * time.Second},
+		"only the last":  {usd: []float64{worstCase / 50, worstCase}, only: "middle", called: "middle", waits: 10 * time.Second},
+		"no other":       {usd: []float64{worstCase / 50, worstCase}, without: "small", called: "middle", waits: 10 * time.Second},
+		"or fail":        {usd: []float64{worstCase / 50, worstCase}, atCap: true, called: "middle", waits: 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ledger := step.NewMemory(step.Caps{TenantUSD: 1.5 * worstCase})
+			e := engine(t, step.Config{Candidates: priced(c.usd...), Strategy: index(t, 0.001), Ledger: ledger, CapWait: time.Hour, FailAtCap: c.atCap})
+			holdsFor(t, e, &sdk.Query{}, 10*time.Second)
+			began := time.Now()
+			result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: slow(worstCase / 100), Only: c.only, Exclude: func(i int) string {
+				return map[bool]string{true: "away"}[e.Models()[i].Name == c.without]
+			}})
+			if took := time.Since(began); err != nil || called(result.Trace) != c.called || took != c.waits+time.Second {
+				t.Errorf("%s: calls %q after %v, %v", name, called(result.Trace), took, err)
 			}
-		}
-		if err := held.Settle(t.Context(), 0); err != nil {
-			t.Error(err)
-		}
-	})
+			if isNoted := strings.Contains(notes(result.Trace), "waited 10s for room under a cap"); isNoted != (c.waits > 0) {
+				t.Errorf("%s: notes %q", name, notes(result.Trace))
+			}
+			time.Sleep(10 * time.Second)
+		})
+	}
+}
+
+// A step waits as long as reservations under way hold exactly what is missing, whichever of them is settled first, and
+// whether under the cap of its run or its tenant.
+func TestAStepWaitsForTheLastReservation(t *testing.T) {
+	for name, caps := range map[string]step.Caps{"run": {RunUSD: 2 * worstCase}, "tenant": {TenantUSD: 2 * worstCase}} {
+		synctest.Test(t, func(t *testing.T) {
+			q := &sdk.Query{Run: "r", Tenant: "t"}
+			e := engine(t, step.Config{Candidates: priced(worstCase), Strategy: index(t, 1), Ledger: step.NewMemory(caps), CapWait: time.Minute})
+			go func() {
+				if _, err := e.Run(t.Context(), step.Request{Query: q, Caller: slow(worstCase)}); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+			holdsFor(t, e, q, 5*time.Second)
+			began := time.Now()
+			_, err := e.Run(t.Context(), step.Request{Query: q, Caller: slow(worstCase)})
+			if took := time.Since(began); err != nil || took != 6*time.Second {
+				t.Errorf("%s: after %v: %v", name, took, err)
+			}
+		})
+	}
 }
 
 // threshold returns a strategy that runs all models in order, however good their answers are.
@@ -294,5 +344,20 @@ func TestAStepWaitsOnce(t *testing.T) {
 			t.Errorf("it waited %v", took)
 		}
 		other.Wait()
+	})
+}
+
+// The time that a step waited for one model is no longer available for the next.
+func TestAStepWaitsForCapWaitInTotal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engine(t, step.Config{Candidates: priced(worstCase, worstCase), Strategy: threshold(t, 0, 1), Ledger: step.NewMemory(step.Caps{TenantUSD: 2 * worstCase}), CapWait: 10 * time.Second, Verifiers: []step.Verifier{verdicts(nil)}})
+		holdsFor(t, e, &sdk.Query{}, 6*time.Second)
+		holdsFor(t, e, &sdk.Query{}, time.Hour)
+		began := time.Now()
+		result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: slow(worstCase / 10)})
+		if took := time.Since(began); err != nil || called(result.Trace) != "small" || len(result.Trace.Infeasible) != 1 || took != 11*time.Second {
+			t.Errorf("calls %q, out %v after %v, %v", called(result.Trace), result.Trace.Infeasible, took, err)
+		}
+		time.Sleep(time.Hour)
 	})
 }

@@ -42,9 +42,8 @@ type run struct {
 	shown        bool                  // the caller has shown the last answer
 	cut          *sdk.Verdict          // why the caller cut off the last call
 	partial      []int                 // candidates whose answer was cut off
-	capErr       error                 // cap that excluded the model with the highest worst case; nil once one at least as expensive answers
-	capWorstUSD  float64               // worst case of that model in US dollars
-	answeredUSD  float64               // highest worst case of a model that answered
+	capWorstUSD  float64               // highest worst case of a model that has answered or that a cap excluded, -1 before
+	capErr       error                 // of the cap that excluded that model; nil if one with that worst case has answered
 	isCapped     bool                  // a cap excluded the model chosen last
 	spent        float64
 	uncertainUSD float64 // booked in addition to spent, for calls whose bill is unknown
@@ -130,7 +129,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	n := len(e.models)
 	q := req.Query
 	r := e.acquire(n)
-	r.e, r.req, r.q, r.only = e, req, q, -1
+	r.e, r.req, r.q, r.only, r.capWorstUSD = e, req, q, -1, -1
 	r.state.Coin = e.c.Coin()
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
 	r.strategy = req.Strategy
@@ -243,7 +242,7 @@ func (r *run) askAndJudge(ctx context.Context, i int) (ended bool, stop sdk.Stop
 		if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
 			return true, sdk.StopError, -1, r.stopFailed(err)
 		}
-		return false, "", -1, nil
+		return false, "", 0, nil
 	}
 	if err := r.judge(ctx, i, answer); err != nil {
 		return true, sdk.StopError, -1, err
@@ -254,7 +253,7 @@ func (r *run) askAndJudge(ctx context.Context, i int) (ended bool, stop sdk.Stop
 	case final && !r.reroutes() || r.shown:
 		stop = sdk.StopNotWorth
 	default:
-		return false, "", -1, nil
+		return false, "", 0, nil
 	}
 	r.settleBeliefs(ctx)
 	return true, stop, i, nil

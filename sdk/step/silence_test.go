@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -97,5 +98,76 @@ func TestEstimatorThatIsAwayLooksAtNothing(t *testing.T) {
 	got, err := engine(t, c).Run(t.Context(), step.Request{Query: query(), Caller: says()})
 	if err != nil || called(got.Trace) != called(want.Trace) || got.Trace.Decisions[0].Models[0].Quality.StdDev != 0 {
 		t.Errorf("%s asked with an estimator that is away, %s without: %v", called(got.Trace), called(want.Trace), err)
+	}
+}
+
+// After more than two inconclusive verdicts, a verifier is expected to judge once half of its verdicts, and two more,
+// were conclusive. Groups, and steps with and without tools, are counted apart.
+func TestWhenAVerifierIsExpectedToJudge(t *testing.T) {
+	kinds := []*sdk.Query{query(), query(), query()}
+	kinds[1].Group, kinds[2].Tools = "math", []sdk.Tool{{Name: "find"}}
+	var isMute bool
+	judge := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		if isMute {
+			return &sdk.Verdict{}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+	})}
+	list := candidates()[:1]
+	list[0].Model.Capabilities.Tools = true
+	for _, kind := range kinds {
+		e := engine(t, step.Config{Candidates: list, Strategy: route(t), Verifiers: []step.Verifier{judge}})
+		asked, conclusive := 0, 0
+		for _, isMute = range []bool{true, true, true, false, true, false, false, true, true, true, true, false, false, false, false} {
+			res, err := e.Run(t.Context(), step.Request{Query: kind, Commit: true, Caller: step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+				if c.Unseen {
+					t.Error("an answer can be shown before the verifier has judged it")
+				}
+				return says().Call(ctx, c)
+			})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := conclusive+2 >= (asked+2+1)/2; res.Trace.Decisions[0].Models[0].Judged != want {
+				t.Errorf("after %d verdicts, %d of them conclusive: judged %v", asked, conclusive, !want)
+			}
+			if asked++; !isMute {
+				conclusive++
+			}
+		}
+		for _, other := range kinds {
+			res, err := e.Run(t.Context(), step.Request{Query: other, Caller: says()})
+			if isMute = true; err != nil || !res.Trace.Decisions[0].Models[0].Judged {
+				t.Errorf("%q: %v", other.Group, err)
+			}
+		}
+	}
+}
+
+// Counting starts over after 1024 kinds of query, so that groups without end hold no memory.
+func TestKindsOfQueryAreForgotten(t *testing.T) {
+	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: route(t), Verifiers: []step.Verifier{finds("mute", sdk.Verdict{}, nil)}})
+	isJudged := func(group string) bool {
+		t.Helper()
+		q := query()
+		q.Group = group
+		res, err := e.Run(t.Context(), step.Request{Query: q, Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Trace.Decisions[0].Models[0].Judged
+	}
+	for range 3 {
+		isJudged("first")
+	}
+	for i := range 1023 {
+		isJudged(fmt.Sprint(i))
+	}
+	if isJudged("first") {
+		t.Error("1024 kinds are too many")
+	}
+	isJudged("one more")
+	if !isJudged("first") {
+		t.Error("1025 kinds are kept")
 	}
 }

@@ -5,15 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
@@ -296,5 +300,100 @@ func TestTracesHoldTextsOnlyWhenAsked(t *testing.T) {
 		if _, err := json.Marshal(got); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A trace without secrets is passed on as it is.
+func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
+	verdict := &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed, Score: 1, Evidence: "12 passed", IsolationMissing: map[string]string{"network": "no namespaces"}, LeftOut: []string{"slow"}}
+	for _, trace := range []*sdk.Trace{
+		{},
+		{Calls: []sdk.Call{{}}, Decisions: []sdk.Decision{{}}},
+		{ID: "1", Labels: map[string]string{"team": "blue"}, Tools: []string{"find"}, Verdict: verdict, Prompt: "what is it?", Calls: []sdk.Call{{Model: "m", Answer: "it", Verdict: verdict}}},
+	} {
+		if got := step.RedactTrace(trace, redact.New("hunter2-hunter2")); !reflect.DeepEqual(got, trace) {
+			t.Errorf("%+v became %+v", trace, got)
+		}
+	}
+}
+
+// After a rotation that failed, the next trace opens the file again. Nothing stays open after Close.
+func TestTracesAfterARotationThatFailed(t *testing.T) {
+	open := func() int {
+		files, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip(err)
+		}
+		return len(files)
+	}
+	before := open()
+	for range 10 {
+		path := filepath.Join(t.TempDir(), "traces.jsonl")
+		j, err := step.OpenJSONLines(path, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var faults []error
+		j.Fault = func(err error) { faults = append(faults, err) }
+		record := func(id string) { j.Record(t.Context(), &sdk.Trace{ID: id}) }
+		if err := os.MkdirAll(filepath.Join(path+".1", "in the way"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		record("first")
+		record("lost")
+		if err := os.RemoveAll(path + ".1"); err != nil {
+			t.Fatal(err)
+		}
+		record("second")
+		if err := j.Close(); err == nil || len(faults) != 1 || !strings.Contains(faults[0].Error(), "trace lost") {
+			t.Errorf("%v, closing: %v", faults, err)
+		}
+		for name, want := range map[string]string{path + ".1": "first", path: "second"} {
+			if data, err := os.ReadFile(name); err != nil || !strings.Contains(string(data), want) {
+				t.Errorf("%s has %s, %v", name, data, err)
+			}
+		}
+	}
+	if after := open(); after > before {
+		t.Errorf("%d files are open, %d before", after, before)
+	}
+}
+
+// While another process rotates a file, it is waited for about a second, and a lock that is left over is removed after
+// ten seconds.
+func TestRotationsByOthersAreWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		age, most time.Duration
+		isRotated bool
+	}{{10 * time.Second, 1100 * time.Millisecond, false}, {10*time.Second + time.Nanosecond, 0, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "traces.jsonl")
+			j, err := step.OpenJSONLines(path, 1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.Record(t.Context(), &sdk.Trace{ID: "first"})
+			lock, age := path+".rotating", time.Now().Add(-c.age)
+			if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chtimes(lock, age, age)); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if c.most > 0 {
+				time.AfterFunc(time.Nanosecond, func() { _ = os.Chtimes(lock, time.Now(), time.Now().Add(time.Hour)) })
+			}
+			j.Record(t.Context(), &sdk.Trace{ID: "second"})
+			if waited := time.Since(began); waited > c.most || waited < c.most/2 {
+				t.Errorf("%v: waited %v", c.age, waited)
+			}
+			if _, err := os.Stat(path + ".1"); (err == nil) != c.isRotated {
+				t.Errorf("%v: %v", c.age, err)
+			}
+			if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), "second") {
+				t.Errorf("%v: %s, %v", c.age, data, err)
+			}
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

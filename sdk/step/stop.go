@@ -12,11 +12,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// prefer returns the candidate whose answer to return if the strategy chose i. An answer that a check
-// rejected gives way to one that passed. Among equal posteriors it prefers complete answers, then higher
+// prefer returns the candidate whose answer to return if the strategy chose i, or the one with the highest posterior
+// if it chose none. An answer that a check rejected gives way to one that passed. Among equal posteriors it prefers complete answers, then higher
 // verdict scores. Of rejected answers with equal scores it takes the last, which is also what a stream
 // shows.
 func (r *run) prefer(i int) int {
+	if i == cascade.None {
+		i = r.best()
+	}
 	i = r.replaceRejected(i)
 	best := i
 	for k, ran := range r.state.Ran {
@@ -73,14 +76,14 @@ func (r *run) best() int {
 			best = i
 		}
 	}
-	return r.prefer(best)
+	return best
 }
 
 // stopInterrupted ends the step because the context ended: after a deadline with the best answer so far,
 // after a cancellation with an error.
 func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 	if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
-		return sdk.StopDeadline, r.best(), nil
+		return sdk.StopDeadline, r.prefer(cascade.None), nil
 	}
 	return sdk.StopDeadline, -1, r.stopFailed(err)
 }
@@ -88,7 +91,7 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	hasAnswer := len(r.attempts) > 0
 	switch {
-	case r.capErr != nil && (!hasAnswer || r.e.c.FailAtCap && r.capWorstUSD > r.answeredUSD):
+	case r.capErr != nil && (!hasAnswer || r.e.c.FailAtCap):
 		return sdk.StopBudget, -1, r.stopFailed(r.capErr)
 	case r.capErr != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil
@@ -106,11 +109,7 @@ func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 // from the highest posterior, such as the last answer.
 func (r *run) strategyAnswer() int {
 	r.updateBeliefs(context.Background())
-	d := r.decide()
-	if d.Answer == cascade.None {
-		return r.best()
-	}
-	return r.prefer(d.Answer)
+	return r.prefer(r.decide().Answer)
 }
 
 // stopFailed joins the error that ended the step with the errors of the calls.

@@ -312,7 +312,7 @@ func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
 		granted int
 		fails   bool
 		want    sdk.StopReason
-	}{{[]int{0, 1}, 0, false, sdk.StopExhausted}, {[]int{1, 0}, 0, true, sdk.StopBudget}, {[]int{0, 1}, 1, true, sdk.StopBudget}, {[]int{1, 0}, 1, false, sdk.StopBudget}} {
+	}{{[]int{0, 1}, 0, false, sdk.StopExhausted}, {[]int{1, 0}, 0, true, sdk.StopBudget}, {[]int{0, 1}, 1, true, sdk.StopBudget}, {[]int{1, 0}, 1, false, sdk.StopExhausted}} {
 		for _, fail := range []bool{false, true} {
 			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{tt.granted, 2}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
 			result, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})

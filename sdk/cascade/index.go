@@ -91,7 +91,7 @@ func (c *curve) below(l *law, t, price float64) bool {
 	if l.dev == 0 {
 		return l.excess(t) < price
 	}
-	return l.dev*(c.excess((l.mean-t)/l.dev)+3e-9) < price
+	return max(l.mean-t, 0)+0.4*l.dev < price || l.dev*(c.excess((l.mean-t)/l.dev)+3e-9) < price
 }
 
 // ReservationValue returns the r for which E[(X - r)^+] = price: the certain quality

@@ -9,39 +9,56 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Pruner is a [Driver] whose tests are compiled together: one that uses a name which the tree lacks keeps the others
-// from running.
+// Pruner is a [Driver] whose tests are one program: one that uses a name which the tree lacks, or that panics, keeps the
+// others from running.
 type Pruner interface {
-	// Prune returns the test files in which a report has compiler errors, without the declarations that contain
-	// one. What uses these does not compile either, and is removed by a further call with the next report.
+	// Prune returns the test files in which a report has compiler errors or panics, without the declarations that
+	// contain one. What uses these does not compile either, and is removed by a further call with the next report.
 	Prune(report *Report, read func(file string) ([]byte, error)) []jail.Change
 }
 
-var inTestFile = regexp.MustCompile(`(?m)^(\S+_test\.go):(\d+):`)
+// inTestFile matches lines of the compiler, and frames of a panic, that name a line of a test file.
+var inTestFile = regexp.MustCompile(`(?m)^(\S+_test\.go):(\d+):|^\s+(\S+_test\.go):(\d+) \+0x`)
 
 // Prune implements [Pruner].
 func (*goTest) Prune(report *Report, read func(file string) ([]byte, error)) (pruned []jail.Change) {
-	lines := map[string][]int{}
-	for _, found := range inTestFile.FindAllStringSubmatch(report.Broken, -1) {
-		if line, err := strconv.Atoi(found[2]); err == nil {
-			lines[path.Clean(found[1])] = append(lines[path.Clean(found[1])], line)
+	text := report.Broken
+	for _, test := range report.Tests {
+		if test.Status == Fail {
+			text += "\n" + test.Output
+		}
+	}
+	lines, sources := map[string][]int{}, map[string][]byte{}
+	for _, found := range inTestFile.FindAllStringSubmatch(text, -1) {
+		file, source := inTree(found[1]+found[3], read)
+		if line, err := strconv.Atoi(found[2] + found[4]); err == nil && file != "" {
+			lines[file], sources[file] = append(lines[file], line), source
 		}
 	}
 	for file, wrong := range lines {
-		source, err := read(file)
-		if err != nil {
-			continue // the command's messages name files from elsewhere
-		}
+		source := sources[file]
 		if text := withoutDeclarations(source, wrong); len(text) < len(source) {
 			pruned = append(pruned, jail.Change{Path: file, Data: text})
 		}
 	}
 	slices.SortFunc(pruned, func(a, b jail.Change) int { return cmp.Compare(a.Path, b.Path) })
 	return pruned
+}
+
+// inTree returns the path in the tree of a file that a message names by a path from elsewhere or by its module, and its
+// content; "" if the tree has none.
+func inTree(name string, read func(file string) ([]byte, error)) (file string, source []byte) {
+	for file, isMore := strings.TrimPrefix(path.Clean(name), "/"), true; isMore; _, file, isMore = strings.Cut(file, "/") {
+		if source, err := read(file); err == nil {
+			return file, source
+		}
+	}
+	return "", nil
 }
 
 // withoutDeclarations removes the outermost declarations and imports that contain one of the lines.

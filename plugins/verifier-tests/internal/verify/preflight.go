@@ -25,8 +25,8 @@ type preflight struct {
 	edits  bool
 	report *runner.Report
 	result *jail.Result
-	// pruned are the test files without what does not compile on the untouched tree, and rest the report of a run with
-	// them: which of the tests that were compiled together with it would pass there.
+	// pruned are the test files without what does not compile or panics on the untouched tree, and rest the report of a
+	// run with them: which of the tests in one program with it would pass there.
 	pruned []jail.Change
 	rest   runner.Report
 	// lacks is a command that a script does not find, and that can be a function which an answer must add to a
@@ -103,7 +103,8 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	return nil
 }
 
-// runRest runs the tests that were not compiled on the untouched tree because others, beside them, use what it lacks.
+// runRest runs the tests that did not run on the untouched tree because others in their program use what it lacks, or
+// panic.
 // If they cannot be separated in a few rounds, all of them count as failed.
 func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
 	pruner, ok := v.runner.Driver.(runner.Pruner)

@@ -27,14 +27,14 @@ var inTestFile = regexp.MustCompile(`(?m)^(\S+_test\.go):(\d+):|^\s+(\S+_test\.g
 
 // Prune implements [Pruner].
 func (*goTest) Prune(report *Report, read func(file string) ([]byte, error)) (pruned []jail.Change) {
-	text := report.Broken
+	said := []string{report.Broken}
 	for _, test := range report.Tests {
 		if test.Status == Fail {
-			text += "\n" + test.Output
+			said = append(said, test.Output)
 		}
 	}
 	lines, sources := map[string][]int{}, map[string][]byte{}
-	for _, found := range inTestFile.FindAllStringSubmatch(text, -1) {
+	for _, found := range inTestFile.FindAllStringSubmatch(strings.Join(said, "\n"), -1) {
 		file, source := inTree(found[1]+found[3], read)
 		if line, err := strconv.Atoi(found[2] + found[4]); err == nil && file != "" {
 			lines[file], sources[file] = append(lines[file], line), source

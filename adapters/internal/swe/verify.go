@@ -41,7 +41,7 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 		case verdict.Score < 1:
 			failing++
 			if len(w.t.FailToPass) == 0 && verdict.Evidence != "" {
-				notes = append(notes, firstLine(verdict.Evidence)+"; a patch must fix at least one of the others, and those that fail as before do not count: name all that it must fix with --fail-to-pass")
+				notes = append(notes, untouchedNote(verdict.Evidence))
 			}
 		}
 	}
@@ -55,6 +55,17 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 		notes = append(notes, "every test passes without a patch: the tests cannot tell a right patch from a wrong one")
 	}
 	return notes, nil
+}
+
+// untouchedNote returns the note on how the tests end on the untouched tree. If they do not run, it ends with the cause,
+// which the last line of their output has.
+func untouchedNote(evidence string) string {
+	first := firstLine(evidence)
+	if strings.HasSuffix(first, ":") {
+		evidence = strings.TrimSpace(evidence)
+		return first + " " + strings.TrimSpace(evidence[strings.LastIndexByte(evidence, '\n')+1:])
+	}
+	return first + "; a patch must fix at least one of the others, and those that fail as before do not count: name all that it must fix with --fail-to-pass"
 }
 
 // isAccepted reports whether every verifier for the model passes the patch. It is false where one of them costs

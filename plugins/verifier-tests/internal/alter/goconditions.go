@@ -100,6 +100,9 @@ func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool 
 	return false
 }
 
+// sameResults are the literals by which comparing calls report that their operands are the same.
+var sameResults = []string{"true", "0", `""`}
+
 // alterResult is alterComparison for the result of a comparing call: got.Cmp(want) != 0, diff != "".
 func (g *goTest) alterResult(condition ast.Expr, operands []ast.Expr) bool {
 	if len(operands) != 2 {
@@ -108,7 +111,7 @@ func (g *goTest) alterResult(condition ast.Expr, operands []ast.Expr) bool {
 	for i, operand := range operands {
 		for _, source := range g.values(operand) {
 			call, ok := source.(*ast.CallExpr)
-			if ok && isLiteral(operands[1-i]) && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
+			if ok && slices.Contains(sameResults, g.text(operands[1-i])) && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
 				return true
 			}
 		}
@@ -145,15 +148,19 @@ func (g *goTest) recordUncovered(record func() string) (saw string, isCovered bo
 	return saw, false
 }
 
-// isLiteral reports whether an expression is a single literal, such as the 0 of Cmp(x) != 0.
+// isLiteral reports whether an expression is a single literal.
 func isLiteral(e ast.Expr) bool {
 	name, isName := e.(*ast.Ident)
 	_, isBasic := e.(*ast.BasicLit)
 	return isBasic || isName && (name.Name == "true" || name.Name == "false")
 }
 
-// alterCompared is alterComparison for the operands of a call that compares.
+// alterCompared is alterComparison for the operands of a call that compares. A call that is given nothing but literals
+// is itself under test.
 func (g *goTest) alterCompared(condition ast.Expr, call *ast.CallExpr) bool {
+	if !slices.ContainsFunc(call.Args, func(argument ast.Expr) bool { return len(g.madeOfLiterals(argument)) == 0 }) && len(call.Args) > 1 {
+		return false
+	}
 	g.comparer = calledName(call)
 	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
 		g.comparer = g.text(method) // its type decides what is equal

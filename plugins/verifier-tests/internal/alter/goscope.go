@@ -169,3 +169,9 @@ func calledName(c *ast.CallExpr) string {
 	}
 	return ""
 }
+
+// isSliceOf reports whether a call converts its argument to a slice.
+func isSliceOf(c *ast.CallExpr) bool {
+	_, isSlice := c.Fun.(*ast.ArrayType)
+	return isSlice
+}

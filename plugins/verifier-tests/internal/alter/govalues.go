@@ -277,8 +277,25 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 		return found
 	}
 	found, _ = g.arguments(name, g.values)
-	ast.Inspect(g.file, look)
+	if !g.isShared(name) {
+		ast.Inspect(g.file, look)
+	}
 	return found
+}
+
+// runsItself matches functions that the go command runs, and no other function calls.
+var runsItself = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`)
+
+// isShared reports whether functions besides the tests use a name of the file: a double of the test that stores the
+// expected value would store the altered one.
+func (g *goTest) isShared(name string) bool {
+	return slices.ContainsFunc(g.definitions(), func(f *ast.FuncDecl) bool {
+		isUse := func(node ast.Node) bool {
+			use, ok := node.(*ast.Ident)
+			return ok && use.Name == name
+		}
+		return f != g.scope && !runsItself.MatchString(f.Name.Name) && slices.ContainsFunc(slices.Collect(ast.Preorder(f)), isUse)
+	})
 }
 
 // rows returns the elements of a ranged-over expression, and the names of their fields.

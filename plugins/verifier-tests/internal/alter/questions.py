@@ -70,7 +70,7 @@ def around(owner, target):
     for name in ("body", "orelse", "finalbody", "handlers"):
         block = getattr(owner, name, [])
         for at, statement in enumerate(block if isinstance(block, list) else []):
-            if target in ast.walk(statement):
+            if getattr(statement, "end_lineno", target.lineno) >= target.lineno and target in ast.walk(statement):
                 return [(block, at, owner if name == "body" else None)] + (around(statement, target) if target is not statement else [])
     return []
 
@@ -108,9 +108,9 @@ class Question:
         # made are the fixtures of other files.
         self.made = set()
         # steps are what calls something; what defines or changes something counts for two.
-        self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(ast.parse(text.strip())))
-        self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
-        self.is_state = not has_call(ast.parse(text.strip()))
+        self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(parsed(text)))
+        self.need, self.lines = names(parsed(text)), ["_answer = (" + text + ")"]
+        self.is_state = not has_call(parsed(text))
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
         blocks = around(alteration.tree, place)

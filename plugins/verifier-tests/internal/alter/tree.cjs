@@ -4,7 +4,7 @@
 function withoutTypes(path, text) {
   if (!/\.[cm]?ts$/.test(path)) return text;
   const { stripTypeScriptTypes } = require("node:module");
-  if (!stripTypeScriptTypes) throw new SyntaxError("types");
+  if (!stripTypeScriptTypes) throw new SyntaxError("this version of Node does not strip types");
   try {
     return stripTypeScriptTypes(text);
   } catch (e) {

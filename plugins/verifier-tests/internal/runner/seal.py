@@ -168,6 +168,13 @@ def run_unittest(seal):
     return 0 if program.result.wasSuccessful() else 1
 
 
+def without_coverage(early_config):
+    """Switches pytest-cov off: how much of the code a part of the tests covers says nothing about an answer."""
+    if hasattr(early_config.known_args_namespace, "no_cov"):
+        early_config.known_args_namespace.no_cov = True
+    yield
+
+
 def watch_pytest(seal, pytest):
     """Returns the plugin of pytest."""
 
@@ -180,6 +187,8 @@ def watch_pytest(seal, pytest):
             for plugin in session.config.pluginmanager.get_plugins():
                 if isinstance(plugin, types.ModuleType):
                     seal.saw(getattr(plugin, "__file__", None))
+
+        pytest_load_initial_conftests = staticmethod(pytest.hookimpl(hookwrapper=True)(without_coverage))
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_call(self, item):
@@ -212,6 +221,39 @@ def watch_stops():
     outcome.testPartExecutor = watched
 
 
+def editable_folders():
+    """Returns the folders of the tree that the environment imports from another copy of it: pip install --editable notes
+    the path of the tree that it was called in, which a run does not see. Processes of tests find them, too."""
+    found = []
+    for site in [p for p in sys.path if p.endswith("-packages") and os.path.isdir(p)]:
+        for name in sorted(os.listdir(site)):
+            file = os.path.join(site, name)
+            if not re.fullmatch(r".*\.pth|__editable__\w+_finder\.py", name) or not os.access(file, os.R_OK):
+                continue
+            with open(file, encoding="utf-8", errors="replace") as f:
+                text = f.read()
+            folders = re.findall(r"^(/.*?)\s*$", text, re.M) if name.endswith(".pth") else [os.path.dirname(p) for p in re.findall(r"'(/[^'\n]+)'", text)]
+            found += [here(folder) for folder in folders if not is_readable(folder)]
+    found = [folder for at, folder in enumerate(found) if folder not in found[:at]]
+    if found:
+        os.environ["PYTHONPATH"] = os.pathsep.join([p for p in [os.environ.get("PYTHONPATH")] if p] + found)
+    return found
+
+
+def here(folder):
+    """Returns the folder of the tree whose path ends like that of another copy's."""
+    parts = folder.strip(os.sep).split(os.sep)
+    return next(p for p in (os.path.join(os.getcwd(), *parts[at:]) for at in range(len(parts) + 1)) if os.path.isdir(p))
+
+
+def is_readable(folder):
+    try:
+        os.listdir(folder)
+    except OSError:
+        return False
+    return True
+
+
 def main(framework_name, key, report):
     watch_stops()
     here = os.path.dirname(os.path.abspath(__file__))
@@ -228,7 +270,7 @@ def main(framework_name, key, report):
         seal = Seal(key, report)
         del key
         seal.watch_callers()
-        sys.path[:] = path + rest
+        sys.path[:] = path + rest + editable_folders()
         return run_unittest(seal)
     try:
         import pytest
@@ -240,9 +282,9 @@ def main(framework_name, key, report):
     del key
     seal.watch_callers()
     watcher = watch_pytest(seal, pytest)
+    sys.path[:] = path + rest + editable_folders()
     if __name__ != "__main__":
         return watcher
-    sys.path[:] = path + rest
     return pytest.main(sys.argv[1:], plugins=[watcher])
 
 
@@ -252,3 +294,6 @@ if __name__ == "__main__":
 
 def pytest_configure(config, watcher=main("@FRAMEWORK@", "@KEY@", "@REPORT@")):
     config.pluginmanager.register(watcher, "stepfall-seal")
+
+
+pytest_load_initial_conftests = without_coverage

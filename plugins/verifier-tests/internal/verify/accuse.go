@@ -104,8 +104,8 @@ func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []run
 		return tests, nil
 	}
 	untouched := *e.a
-	untouched.changes = nil
-	altered, err := e.alter(ctx, way, nil, false)
+	untouched.changes = e.j.before.pruned
+	altered, err := e.alter(ctx, way, e.j.before.pruned, false)
 	if err != nil {
 		return nil, err
 	}

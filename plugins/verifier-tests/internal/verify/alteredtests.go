@@ -39,11 +39,7 @@ func without(tests, others []runner.Test) []runner.Test {
 }
 
 func (e *expectations) failedBefore(t runner.Test) bool {
-	if e.j.before == nil {
-		return false
-	}
-	status, _ := e.j.before.report.Status(t.ID()) // Missing if it is not found
-	return status != runner.Pass
+	return e.j.before != nil && !e.j.before.passes(t)
 }
 
 // holds reports whether a test of a report is one of those altered in a file, or in the data that it reads.

@@ -45,7 +45,7 @@ func (j *judgement) results(report *runner.Report) []*check {
 // regressionChecks returns the checks of tests that passed on the untouched tree and that no name means.
 func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*check {
 	passed, others := map[string]bool{}, map[string]int{} // several can have one name, in Node
-	for _, test := range j.before.report.Tests {
+	for _, test := range slices.Concat(j.before.report.Tests, j.before.rest.Tests) {
 		all, known := passed[test.ID()]
 		passed[test.ID()] = test.Status == runner.Pass && (all || !known)
 	}
@@ -138,7 +138,7 @@ func (p *preflight) runs(name string) (count int) {
 }
 
 // missing returns the checks of tests that the untouched tree has and that no longer run. The subtests and
-// parameters of a failing test can have other names when it passes, but there must be no fewer.
+// parameters of a test can have other names, but there must be no fewer.
 func (j *judgement) missing(report *runner.Report) []*check {
 	if j.before == nil {
 		return nil
@@ -161,11 +161,8 @@ func (j *judgement) missing(report *runner.Report) []*check {
 }
 
 // mustStay reports whether a test of the untouched tree must run under its name. members is the change in the
-// number of tests of each family.
+// number of tests of each family: its members can have other names in each run, such as times and addresses.
 func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
-	if test.Status == runner.Pass && len(j.checks.FailToPass) == 0 {
-		return true
-	}
 	isOne := test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")
 	return (test.Status == runner.Pass || test.Status == runner.Fail && isOne) && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 }

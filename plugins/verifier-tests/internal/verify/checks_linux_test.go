@@ -41,3 +41,27 @@ func TestAnswersThatChangeWhatPassedBefore(t *testing.T) {
 		}
 	}
 }
+
+// Tests that did not run on the untouched tree, because a test in their program uses what it lacks or panics, must pass as
+// well if they would have passed there, even if others are named.
+func TestAnswersThatBreakWhatDidNotRun(t *testing.T) {
+	for name, test := range map[string]string{
+		"does not compile": "\tif got := New(); got[0] != 7 {\n\t\tt.Error(got)\n\t}\n",
+		"panics":           "\tif got := Get(); got[0] != 7 {\n\t\tt.Error(got)\n\t}\n",
+	} {
+		tree := write(t, map[string]string{
+			"go.mod":      "module example.com/b\n\ngo 1.22\n",
+			"b.go":        "package b\n\nfunc Old(a, b int) int { return a + b }\n\nfunc Get() []int { return nil }\n",
+			"a_test.go":   "package b\n\nimport \"testing\"\n\nfunc TestNew(t *testing.T) {\n" + test + "}\n",
+			"old_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2, 3); got != 5 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestBroken(t *testing.T) { t.Error(\"all along\") }\n",
+		})
+		v := goVerifier(t, verify.Config{Reruns: -1})
+		for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
+			text := file("b.go", "package b\n\nfunc Old(a, b int) int { return "+answer+" }\n\nfunc New() []int { return []int{7} }\n\nfunc Get() []int { return New() }\n")
+			verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{"TestNew"}}}, text)
+			if verdict.Outcome != want {
+				t.Errorf("%s, %s: %s: %s", name, answer, verdict.Outcome, verdict.Evidence)
+			}
+		}
+	}
+}

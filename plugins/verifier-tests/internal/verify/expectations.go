@@ -35,6 +35,8 @@ type expectations struct {
 	sources []alter.Source
 	// isRest means that the expectations left unchanged at first are altered; see [alter.Request].
 	isRest bool
+	// fault is the reason why the expectations in a file could not be altered, or "".
+	fault string
 	// wrote are the data files that the last run wrote to.
 	wrote []string
 	// record is the file in which comparisons record what the code returned; returned has the notes of the
@@ -339,7 +341,10 @@ func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict
 // withoutAlterations weighs a pass whose tests have no expectation that could be altered. A command with only an
 // exit code must at least fail when its tests do.
 func (e *expectations) withoutAlterations(ctx context.Context, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	const why = "no expectation of these tests could be altered"
+	why := "no expectation of these tests could be altered"
+	if e.fault != "" {
+		why += " (" + e.fault + ")"
+	}
 	if !e.whole {
 		return e.withReason(verdict, why), nil
 	}

@@ -25,6 +25,10 @@ type preflight struct {
 	edits  bool
 	report *runner.Report
 	result *jail.Result
+	// pruned are the test files without what does not compile or panics on the untouched tree, and rest the report of a
+	// run with them: which of the tests in one program with it would pass there.
+	pruned []jail.Change
+	rest   runner.Report
 	// lacks is a command that a script does not find, and that can be a function which an answer must add to a
 	// sourced file; "" if there is none.
 	lacks string
@@ -62,10 +66,11 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 // loadOrRun loads the pre-flight from the store, or runs and stores it.
 func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err == nil {
-			p.lacks = lackedBy(t, p.report)
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err != nil {
+			return err
 		}
-		return err
+		p.lacks = lackedBy(t, p.report)
+		return v.runRest(ctx, t, p)
 	}
 	if v.store == nil {
 		return run()
@@ -83,7 +88,7 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	p.key = key
 	var found storedTree
 	if v.store.get(key, &found) && found.Report != nil && found.Result != nil {
-		p.report, p.result = found.Report, found.Result
+		p.report, p.result, p.pruned, p.rest = found.Report, found.Result, found.Pruned, found.Rest
 		p.lacks = lackedBy(t, p.report)
 		return nil
 	}
@@ -94,7 +99,37 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 		return nil // the cause may be the machine
 	}
 	// If that fails, the next process runs it again.
-	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}})
+	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}, p.pruned, p.rest})
+	return nil
+}
+
+// runRest runs the tests that did not run on the untouched tree because others in their program use what it lacks, or
+// panic.
+// If they cannot be separated in a few rounds, all of them count as failed.
+func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
+	pruner, ok := v.runner.Driver.(runner.Pruner)
+	const rounds = 10
+	for last, i := p.report, 0; ok && i < rounds; i++ {
+		changes := pruner.Prune(last, func(file string) ([]byte, error) {
+			if at := slices.IndexFunc(p.pruned, func(c jail.Change) bool { return c.Path == file }); at >= 0 {
+				return p.pruned[at].Data, nil
+			}
+			return t.read(file)
+		})
+		if len(changes) == 0 {
+			break
+		}
+		p.pruned = overlay(p.pruned, changes)
+		a := &attempt{tree: t, changes: p.pruned}
+		for _, change := range p.pruned {
+			a.only = append(a.only, change.Path)
+		}
+		var err error
+		if last, _, err = v.run(ctx, a, false); err != nil {
+			return err
+		}
+		p.rest = *last
+	}
 	return nil
 }
 
@@ -176,6 +211,14 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 
 // untouched begins the evidence if the pre-flight is unusable.
 const untouched = "the tests cannot judge on the untouched tree: "
+
+// passes reports whether a test passes on the untouched tree.
+func (p *preflight) passes(t runner.Test) bool {
+	return slices.ContainsFunc([]*runner.Report{p.report, &p.rest}, func(r *runner.Report) bool {
+		status, _ := r.Status(t.ID()) // Missing if it is not found
+		return status == runner.Pass
+	})
+}
 
 // failsBefore reports whether a test is known to fail on the untouched tree, by any name that a check gives it.
 func (p *preflight) failsBefore(name string) bool {

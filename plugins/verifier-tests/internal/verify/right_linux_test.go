@@ -260,22 +260,39 @@ func TestLinkedDependencies(t *testing.T) {
 			t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 		}
 	})
-	t.Run(".venv", func(t *testing.T) {
-		find(t, python, "-c", "import unittest")
-		tree := write(t, map[string]string{
-			"calc.py":      "def add(a, b):\n    return a - b\n",
-			"test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+	for name, installed := range map[string][2]string{
+		".venv":                       {"calc.py", ""},
+		".venv, editable":             {"src/calc.py", "calc.pth"},
+		".venv, editable by a finder": {"lib/calc.py", "__editable___calc_1_finder.py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			find(t, python, "-c", "import unittest")
+			tree := write(t, map[string]string{
+				installed[0]:         "def add(a, b):\n    return a - b\n",
+				"tests/test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+			})
+			venv := filepath.Join(t.TempDir(), "venv")
+			if out, err := exec.Command(python, "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+				t.Skipf("no virtual environments here: %s", out)
+			}
+			if installed[1] != "" { // by the path of another copy of the tree, which runs do not see
+				sites, err := filepath.Glob(filepath.Join(venv, "lib/python*/site-packages"))
+				another := filepath.Join(write(t, map[string]string{installed[0]: ""}), filepath.Dir(installed[0]))
+				text := another + "\n"
+				if strings.HasSuffix(installed[1], ".py") {
+					text = "MAPPING = {'calc': '" + another + "/calc'}\n"
+				}
+				if err := errors.Join(err, os.WriteFile(filepath.Join(sites[0], installed[1]), []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(venv, filepath.Join(tree, ".venv")); err != nil {
+				t.Fatal(err)
+			}
+			verdict := judge(t, open(t, verify.Config{Command: []string{".venv/bin/python", "-m", "unittest", "discover", "tests"}}), &sdk.Query{WorkDir: tree}, file(installed[0], "def add(a, b):\n    return a + b\n"))
+			if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 || verdict.Way != "tests in process" || !strings.Contains(verdict.Evidence, "1 of 1 tests are answered right") {
+				t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+			}
 		})
-		venv := filepath.Join(elsewhere, "venv")
-		if out, err := exec.Command(python, "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
-			t.Skipf("no virtual environments here: %s", out)
-		}
-		if err := os.Symlink(venv, filepath.Join(tree, ".venv")); err != nil {
-			t.Fatal(err)
-		}
-		verdict := judge(t, open(t, verify.Config{Command: []string{".venv/bin/python", "-m", "unittest"}}), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b\n"))
-		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 || verdict.Way != "tests in process" || !strings.Contains(verdict.Evidence, "1 of 1 tests are answered right") {
-			t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
-		}
-	})
+	}
 }

@@ -40,6 +40,8 @@ func newStore(state string) *store {
 type storedTree struct {
 	Report *runner.Report
 	Result *jail.Result
+	Pruned []jail.Change
+	Rest   runner.Report
 }
 
 // key returns the key of a pre-flight, a hash of everything that it depends on: this program, which another build may

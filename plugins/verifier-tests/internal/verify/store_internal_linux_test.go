@@ -17,7 +17,7 @@ func TestStoreIsBounded(t *testing.T) {
 	s := &store{dir: t.TempDir(), maxFiles: 3, maxBytes: 1 << 20, maxAge: time.Hour}
 	for i := range 8 {
 		key := fmt.Sprintf("key%d", i)
-		if err := s.put(key, &storedTree{&runner.Report{}, &jail.Result{ExitCode: i}}); err != nil {
+		if err := s.put(key, &storedTree{Report: &runner.Report{}, Result: &jail.Result{ExitCode: i}}); err != nil {
 			t.Fatal(err)
 		}
 		// Older ones first, whatever the clock's grain.

@@ -1,0 +1,90 @@
+package runner
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// Pruner is a [Driver] whose tests are one program: one that uses a name which the tree lacks, or that panics, keeps the
+// others from running.
+type Pruner interface {
+	// Prune returns the test files in which a report has compiler errors or panics, without the declarations that
+	// contain one. What uses these does not compile either, and is removed by a further call with the next report.
+	Prune(report *Report, read func(file string) ([]byte, error)) []jail.Change
+}
+
+// inTestFile matches lines of the compiler, and frames of a panic, that name a line of a test file.
+var inTestFile = regexp.MustCompile(`(?m)^(\S+_test\.go):(\d+):|^\s+(\S+_test\.go):(\d+) \+0x`)
+
+// Prune implements [Pruner].
+func (*goTest) Prune(report *Report, read func(file string) ([]byte, error)) (pruned []jail.Change) {
+	said := []string{report.Broken}
+	for _, test := range report.Tests {
+		if test.Status == Fail {
+			said = append(said, test.Output)
+		}
+	}
+	lines, sources := map[string][]int{}, map[string][]byte{}
+	for _, found := range inTestFile.FindAllStringSubmatch(strings.Join(said, "\n"), -1) {
+		file, source := inTree(found[1]+found[3], read)
+		if line, err := strconv.Atoi(found[2] + found[4]); err == nil && file != "" {
+			lines[file], sources[file] = append(lines[file], line), source
+		}
+	}
+	for file, wrong := range lines {
+		source := sources[file]
+		if text := withoutDeclarations(source, wrong); len(text) < len(source) {
+			pruned = append(pruned, jail.Change{Path: file, Data: text})
+		}
+	}
+	slices.SortFunc(pruned, func(a, b jail.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return pruned
+}
+
+// inTree returns the path in the tree of a file that a message names by a path from elsewhere or by its module, and its
+// content; "" if the tree has none.
+func inTree(name string, read func(file string) ([]byte, error)) (file string, source []byte) {
+	for file, isMore := strings.TrimPrefix(path.Clean(name), "/"), true; isMore; _, file, isMore = strings.Cut(file, "/") {
+		if source, err := read(file); err == nil {
+			return file, source
+		}
+	}
+	return "", nil
+}
+
+// withoutDeclarations removes the outermost declarations and imports that contain one of the lines.
+func withoutDeclarations(source []byte, lines []int) []byte {
+	tokens := token.NewFileSet()
+	file, err := parser.ParseFile(tokens, "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return source
+	}
+	var removed []ast.Node
+	for _, declaration := range file.Decls {
+		parts := []ast.Node{declaration}
+		if group, ok := declaration.(*ast.GenDecl); ok && group.Lparen.IsValid() {
+			parts = nil
+			for _, spec := range group.Specs {
+				parts = append(parts, spec)
+			}
+		}
+		removed = append(removed, slices.DeleteFunc(parts, func(n ast.Node) bool {
+			return !slices.ContainsFunc(lines, func(line int) bool {
+				return tokens.Position(n.Pos()).Line <= line && line <= tokens.Position(n.End()).Line
+			})
+		})...)
+	}
+	for _, n := range slices.Backward(removed) {
+		source = slices.Concat(source[:tokens.Position(n.Pos()).Offset], source[tokens.Position(n.End()).Offset:])
+	}
+	return source
+}

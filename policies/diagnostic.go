@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // A diagnostic is one fault of a policy. It contains no secrets.
@@ -231,9 +232,9 @@ var (
 	numeric     = regexp.MustCompile(`^[0-9.eE+-]+$`)
 )
 
-// redact removes secrets from a text: values read by env, strings written where a secret belongs, and whatever
+// maskSecrets removes secrets from a text: values read by env, strings written where a secret belongs, and whatever
 // looks like a key.
-func redact(text string, secrets []string) string {
+func maskSecrets(text string, secrets []string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 {
 			text = strings.ReplaceAll(text, s, secretMask)
@@ -246,7 +247,7 @@ func redact(text string, secrets []string) string {
 		}
 		return parts[1] + secretMask
 	})
-	return secretShape.ReplaceAllString(text, secretMask)
+	return redact.Addresses(secretShape.ReplaceAllString(text, secretMask))
 }
 
 func (l *loader) finish() Diagnostics {
@@ -256,7 +257,7 @@ func (l *loader) finish() Diagnostics {
 		d := &l.diags[i]
 		before := d.Snippet
 		for _, text := range []*string{&d.Summary, &d.Detail, &d.Hint, &d.Where, &d.Snippet, &d.File} {
-			*text = redact(*text, l.secrets)
+			*text = maskSecrets(*text, l.secrets)
 		}
 		if d.Snippet != before { // the columns are no longer valid
 			d.Column, d.Width = 0, 0

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -260,15 +261,25 @@ func (p fileParser) loadIncludes(body *hclsyntax.Body) {
 	}
 }
 
-const testsTimeout = 10 * time.Minute
+// The timeout of a verifier, unless the policy sets one: testsTimeout if it may have to run a patch's tests.
+const (
+	verifierTimeout = 30 * time.Second // the default of call_timeout, for plugins without a block
+	testsTimeout    = 10 * time.Minute
+)
 
-// extendTimeouts sets testsTimeout for verifiers of patches without a timeout.
-func (l *loader) extendTimeouts(p *Policy) {
+// setTimeouts sets the timeout of verifiers that have none, so that it holds wherever they run.
+func (l *loader) setTimeouts(p *Policy) {
+	limits := map[string]time.Duration{}
+	for i := range p.Plugins {
+		limits[p.Plugins[i].Name] = p.Plugins[i].CallTimeout
+	}
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
-		if v.Timeout == 0 && v.MaxUSD == 0 && !l.isGiven([]string{"plugin", v.Plugin}, "call_timeout") {
-			v.Timeout = testsTimeout
+		usual := cmp.Or(limits[v.Plugin], verifierTimeout)
+		if l.o.Patches && v.MaxUSD == 0 && !l.isGiven([]string{"plugin", v.Plugin}, "call_timeout") {
+			usual = testsTimeout
 		}
+		v.Timeout = cmp.Or(v.Timeout, usual)
 	}
 }
 
@@ -293,9 +304,7 @@ func (l *loader) build(path string) (*Policy, error) {
 		return nil, diags
 	}
 	p.expandCandidates()
-	if l.o.Patches {
-		l.extendTimeouts(p)
-	}
+	l.setTimeouts(p)
 	l.sortSettings()
 	p.Warnings, p.settings = diags, l.settings
 	secrets := l.secrets
@@ -352,5 +361,5 @@ func (p *Policy) Secrets() []string {
 
 // Redact returns text without the policy's secrets, which are the values that env() read.
 func (p *Policy) Redact(text string) string {
-	return redact(text, p.Secrets())
+	return maskSecrets(text, p.Secrets())
 }

@@ -241,20 +241,26 @@ func TestVerifiersOfPatchesTakeTheirTime(t *testing.T) {
 		patches bool
 		want    time.Duration
 	}{
-		{"", false, 0},
+		{"", false, 30 * time.Second},
+		{`plugin "verifier-tests" {
+  call_timeout = "5m"
+}`, false, 5 * time.Minute},
+		{`plugin "verifier-tests" {
+  start_timeout = "5s"
+}`, false, 30 * time.Second},
 		{"", true, 10 * time.Minute},
 		{`verifier "tests" {
   timeout = "45s"
 }`, true, 45 * time.Second},
 		{`verifier "tests" {
   max_usd = 0.1
-}`, true, 0},
+}`, true, 30 * time.Second},
 		{`plugin "verifier-tests" {
   start_timeout = "5s"
 }`, true, 10 * time.Minute},
 		{`plugin "verifier-tests" {
   call_timeout = "5m"
-}`, true, 0},
+}`, true, 5 * time.Minute},
 	} {
 		dir := t.TempDir()
 		base := filepath.Join(dir, "base.hcl")

@@ -151,7 +151,8 @@ type Verifier struct {
 	// What to do when the plugin is unavailable. abstain: the estimators decide. fail: the step fails.
 	// accept: the answer counts as passed.
 	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail accept" default:"abstain"`
-	// Time limit for a verification; "0s" means the plugin's call_timeout.
+	// Time limit for a verification; "0s" means the plugin's call_timeout. If it ends ten verifications in a
+	// row, the verifier is left out for a while.
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 	// Maximum cost of one verification, in US dollars, for the model calls of a judge. This amount is
 	// reserved in advance, or the highest cost so far if that is more, because a plugin that sets its own

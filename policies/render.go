@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 func render(v reflect.Value) string {
@@ -27,7 +29,7 @@ func render(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return quote(v.String())
+		return quote(redact.Addresses(v.String()))
 	case reflect.Float64:
 		return number(v.Float())
 	case reflect.Pointer, reflect.Interface:

@@ -186,3 +186,27 @@ strategy "route" {
 		t.Errorf("Redact: %s", got)
 	}
 }
+
+// The password in a database's address does not show, and there is a warning of it; the store is still opened by it.
+func TestPasswordsOfAddressesDoNotShow(t *testing.T) {
+	const address = "postgres://stepfall:s3cret@db/fleet"
+	text := strings.NewReplacer(`step_usd = 0.05`, `ledger = "`+address+`"`, `file = "traces.jsonl"`, `database = "`+address+`"`).Replace(sample)
+	p := load(t, text, policies.LoadOptions{Env: []string{"OPENAI_API_KEY=k"}})
+	if p.Trace.Database != address || p.Budget.Ledger != address {
+		t.Errorf("the addresses are %s and %s", p.Trace.Database, p.Budget.Ledger)
+	}
+	var out bytes.Buffer
+	if err := p.Show(&out, policies.ShowOptions{Origins: true}); err != nil {
+		t.Fatal(err)
+	}
+	warnings := fmt.Sprint(p.Warnings)
+	out.WriteString(warnings)
+	if strings.Contains(out.String(), "s3cret") || !strings.Contains(out.String(), "postgres://stepfall:xxxxx@db/fleet") {
+		t.Errorf("it shows as\n%s", &out)
+	}
+	for _, want := range []string{"ledger contains a password", "STEPFALL__TRACE__DATABASE"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("no %q in %s", want, warnings)
+		}
+	}
+}

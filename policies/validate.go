@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // validate checks rules that involve several arguments: references, prices, budgets, unused blocks.
@@ -219,11 +221,20 @@ func (l *loader) checkMode(p *Policy) {
 			*path = l.absolute(*path)
 		}
 	}
+	l.warnPassword(p.Budget.Ledger, "budget", "ledger")
+	l.warnPassword(p.Trace.Database, "trace", "database")
 	if p.Trajectory.ShowFailures && p.Trajectory.Unit == "step" {
 		l.warn(l.originAt("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, `Set unit = "attempt", or remove the line.`)
 	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
 		l.warn(l.originAt("retry", "max_delay"), "max_delay is shorter than base_delay", fmt.Sprintf("No wait is longer than max_delay: %s.", p.Retry.MaxDelay), "Raise max_delay, or lower base_delay.")
+	}
+}
+
+func (l *loader) warnPassword(address string, path ...string) {
+	if redact.Addresses(address) != address {
+		l.warn(l.originAt(path...), path[1]+" contains a password", "Whoever reads the policy has it.",
+			"Remove it, and set PGPASSWORD, or the whole address in "+envPrefix+strings.ToUpper(path[0]+"__"+path[1])+".")
 	}
 }
 

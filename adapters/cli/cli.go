@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Exit codes of the command.
@@ -64,7 +66,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	if interrupted {
 		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
 	}
-	fmt.Fprintf(s.Err, "stepfall: %s\n", text)
+	fmt.Fprintf(s.Err, "stepfall: %s\n", redact.Addresses(text))
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.Code
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
@@ -68,6 +69,7 @@ func (f *fitFlags) assessment(ctx context.Context, s Streams) (found *assessment
 		return nil, nil, fmt.Errorf("%s: %w", f.outcomes, err)
 	}
 	found = &assessment{Assessment: a}
+	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Profile != "" && sdk.HasChoice(t.Mode) && !p.Decided(t) })
 	if f.out != "" {
 		found.Refit, unfitted = f.refit(ctx, p, traces)
 	}
@@ -91,6 +93,9 @@ type refitResult struct {
 }
 
 func reportAssessment(w *printer, a *assessment, out string) {
+	if a.Others > 0 {
+		w.f("left out: %s that other profiles decided\n", count(a.Others, "step"))
+	}
 	if a.Calls == 0 {
 		w.f("no answer and no run has a verdict: only costs are compared\n")
 	} else {
@@ -127,10 +132,15 @@ func reportReliability(w *printer, a *fit.Assessment) {
 func reportDrifts(w *printer, a *fit.Assessment) {
 	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these differ from the expected ones\n", a.Tests)
 	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"observed", true}, column{"standard deviations", true})
+	impossible := false
 	for _, d := range a.Drifts {
+		impossible = impossible || strings.HasPrefix(d.Of, "quality") && (d.Observed < 0 || d.Observed > 1)
 		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))
 	}
 	t.print()
+	if impossible {
+		w.f("a quality below 0 or above 1 means that the judge's error rates are wrong: fit again, with answers whose truth is known\n")
+	}
 }
 
 // refit fits a profile to the older traces. If it is better on the newest ones, it writes a profile fitted to all.

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -73,17 +74,40 @@ func TestCheckOfAProfileFittedToShadowedSteps(t *testing.T) {
 		}
 		return traces
 	}
+	text, err := os.ReadFile("profile.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	decidedBy := func(profile string, traces []*sdk.Trace) []*sdk.Trace {
+		for _, t := range traces {
+			if t.Profile != "" {
+				t.Profile, t.ID = profile, t.ID+profile
+			}
+		}
+		return traces
+	}
+	judged := used(40, 0.001, sdk.Inconclusive)
+	for _, t := range judged {
+		if t.Profile != "" {
+			t.Calls[0].Verdict = &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.6, IfWrong: 0.3}
+		}
+	}
+	own, other := "renamed.json@"+fmt.Sprintf("%x", sha256.Sum256(text))[:12], "profile.json@0123456789ab"
 	for name, c := range map[string]struct {
 		traces []*sdk.Trace
 		code   int
 		want   string
 	}{
-		"before it was in use":     {shadowed, 2, "a profile decided 0 steps"},
-		"three steps":              {used(3, 0.001, sdk.Passed), 2, "a profile decided 3 steps"},
-		"nobody says how runs end": {used(40, 0.001, sdk.Inconclusive), 0, "no answer and no run has a verdict: only costs are compared"},
-		"a third of the price":     {used(40, 0.001/3, sdk.Inconclusive), 1, "cost of mini"},
-		"runs that pass":           {used(40, 0.001, sdk.Passed), 0, "40 judged calls in 40 traces"},
-		"runs that fail":           {used(40, 0.001, sdk.Failed), 1, "quality of mini"},
+		"with another's at other prices": {append(decidedBy(own, used(40, 0.001, sdk.Passed)), decidedBy(other, used(40, 0.001/3, sdk.Passed)[len(shadowed):])...), 0, "left out: 40 steps that other profiles decided"},
+		"only another's":                 {decidedBy(other, used(40, 0.001, sdk.Passed)), 2, "the profile decided 0 steps and others 40"},
+		"its own at other prices":        {decidedBy(own, used(40, 0.001/3, sdk.Inconclusive)), 1, "cost of mini"},
+		"rates that cannot be":           {judged, 1, "the judge's error rates are wrong"},
+		"before it was in use":           {shadowed, 2, "the profile decided 0 steps and others 0"},
+		"three steps":                    {used(3, 0.001, sdk.Passed), 2, "the profile decided 3 steps and others 0"},
+		"nobody says how runs end":       {used(40, 0.001, sdk.Inconclusive), 0, "no answer and no run has a verdict: only costs are compared"},
+		"a third of the price":           {used(40, 0.001/3, sdk.Inconclusive), 1, "cost of mini"},
+		"runs that pass":                 {used(40, 0.001, sdk.Passed), 0, "40 judged calls in 40 traces"},
+		"runs that fail":                 {used(40, 0.001, sdk.Failed), 1, "quality of mini"},
 	} {
 		write(c.traces)
 		if code, out := exits("fit", "--check", "profile.json", "--outcomes", "traces.jsonl"); code != c.code || !strings.Contains(out, c.want) {

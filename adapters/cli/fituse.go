@@ -48,8 +48,11 @@ func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.
 	return u, err
 }
 
-// isTraces reports whether the first record of a file is a trace.
+// isTraces reports whether a path is a store, or a file whose first record is a trace.
 func isTraces(path string) bool {
+	if isStore(path) {
+		return true
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return false

@@ -12,6 +12,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // madePlan is the result of a plan: the settings that differ, and a forecast for each policy, the current one first.
@@ -27,7 +28,7 @@ type madePlan struct {
 }
 
 func newPlan(source string, all []*policies.Policy, results []*forecast.Forecast) *madePlan {
-	p := &madePlan{Source: source, Settings: []policies.Change{}, Policies: results}
+	p := &madePlan{Source: redact.Addresses(source), Settings: []policies.Change{}, Policies: results}
 	if len(all) == 2 {
 		p.Settings = append(p.Settings, policies.Diff(all[0], all[1])...)
 		was, is := *results[0], *results[1]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/programs"
@@ -85,20 +86,27 @@ func TestServeQueue(t *testing.T) {
 		t.Cleanup(func() { s.kill(syscall.SIGKILL) })
 		return s
 	}
-	begin(plugins, "worker", "--queue", database, "--name", "north")
+	worker := begin(plugins, "worker", "--queue", database, "--name", "north")
 	gateway := begin(filepath.Join(dir, "none"), "serve", "--policy", policy, "--addr", "127.0.0.1:0", "--queue", database)
 
-	resp, err := http.Post(gateway.address()+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"stepfall","messages":[{"role":"user","content":"Is 7 a prime?"}],
+	ask := func(gateway *service) string {
+		client := http.Client{Timeout: time.Minute}
+		resp, err := client.Post(gateway.address()+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"stepfall","messages":[{"role":"user","content":"Is 7 a prime?"}],
 		"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object","required":["right"]}}}}`)) //nolint:noctx // of a test
-	if err != nil {
-		t.Fatal(err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		var answer struct {
+			Choices []struct{ Message struct{ Content string } }
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK || len(answer.Choices) != 1 {
+			t.Fatalf("%d %+v: %v\n%s", resp.StatusCode, answer, err, gateway.log)
+		}
+		return answer.Choices[0].Message.Content
 	}
-	defer resp.Body.Close()
-	var answer struct {
-		Choices []struct{ Message struct{ Content string } }
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK || len(answer.Choices) != 1 || answer.Choices[0].Message.Content != `{"right": true}` {
-		t.Fatalf("%d %+v: %v\n%s", resp.StatusCode, answer, err, gateway.log)
+	if got := ask(gateway); got != `{"right": true}` {
+		t.Fatalf("%s\n%s", got, gateway.log)
 	}
 	gateway.kill(syscall.SIGTERM)
 	line, err := os.ReadFile(traces)
@@ -111,5 +119,20 @@ func TestServeQueue(t *testing.T) {
 	}
 	if len(trace.Calls) != 2 || trace.Calls[1].Verdict == nil || trace.Calls[1].Verdict.Outcome != sdk.Passed || trace.Calls[1].Verdict.Verifier != "json" {
 		t.Errorf("%s", line)
+	}
+
+	// Without workers an answer waits for the time limit of its verdict, and is then given without one.
+	worker.kill(syscall.SIGTERM)
+	patience := `plugin "verifier-schema" { call_timeout = "1s" }`
+	if err := os.WriteFile(policy, append(fmt.Appendf(nil, judgedPolicy, models.URL(), traces), patience...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway = begin(filepath.Join(dir, "none"), "serve", "--policy", policy, "--addr", "127.0.0.1:0", "--queue", database)
+	if got := ask(gateway); got == "" {
+		t.Errorf("no answer: %s", gateway.log)
+	}
+	gateway.kill(syscall.SIGTERM)
+	if line, err = os.ReadFile(traces); err != nil || !strings.Contains(string(line), "no verdict within the timeout") {
+		t.Errorf("%s, %v", line, err)
 	}
 }

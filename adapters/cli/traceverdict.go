@@ -122,7 +122,7 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 	for _, v := range list {
 		switch of := tenants[v.trace.Run]; len(of) {
 		case 0:
-			fmt.Fprintf(s.Err, "%sno step of run %s in %s yet: the verdict counts once there is one\n", v.where, say.Plain(v.trace.Run), f.file)
+			fmt.Fprintf(s.Err, "%sno step of run %s in %s yet: the verdict counts once there is one\n", v.where, say.Plain(v.trace.Run), say.Plain(f.file))
 			recorded = append(recorded, v.trace)
 		case 1:
 			v.trace.Tenant = of[0]

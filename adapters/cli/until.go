@@ -2,8 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -30,9 +36,29 @@ func until[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// openTable reads outcomes until ctx ends: the file may be a pipe without a writer.
+// openTable reads outcomes, or the traces of a store, until ctx ends: the file may be a pipe without a writer.
 func openTable(ctx context.Context, path string, o outcome.Options) (*outcome.Table, error) {
-	return until(ctx, func() (*outcome.Table, error) { return outcome.Open(path, o) })
+	return until(ctx, func() (*outcome.Table, error) {
+		if isStore(path) {
+			return openStoredTable(ctx, path, o)
+		}
+		return outcome.Open(path, o)
+	})
+}
+
+func openStoredTable(ctx context.Context, address string, o outcome.Options) (*outcome.Table, error) {
+	src, err := openTraces(ctx, Streams{}, address)
+	if err != nil {
+		return nil, err
+	}
+	lines, write := io.Pipe()
+	go func() {
+		enc := json.NewEncoder(write)
+		err := view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { _ = enc.Encode(t) }) // fails only once the reader has
+		_ = write.CloseWithError(errors.Join(err, src.close()))
+	}()
+	table, err := outcome.Read(lines, src.Source, o)
+	return table, errors.Join(err, lines.Close())
 }
 
 // addResumeHint adds to the error of an interrupted command what is saved and how to resume. It returns other errors

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"time"
@@ -102,13 +101,6 @@ func policyLoader(path string, given ...string) func(sets ...string) (*policies.
 	return func(sets ...string) (*policies.Policy, error) {
 		return policies.Load(path, policies.LoadOptions{Sets: slices.Concat(given, sets), WithoutSecrets: true, Patches: true})
 	}
-}
-
-func withoutPassword(arg string) string {
-	if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.Host != "" {
-		return u.Redacted()
-	}
-	return arg
 }
 
 func (f *viewFlags) serve(ctx context.Context, s Streams, o view.Options) error {

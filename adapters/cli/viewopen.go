@@ -11,6 +11,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // sqliteMagic is the header of every SQLite file.
@@ -35,12 +36,12 @@ func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error
 		}
 		return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: "standard input"}, lines.Close}, nil
 	}
-	if strings.Contains(arg, "://") || isSQLite(arg) {
+	if isStore(arg) {
 		shared, err := full.OpenStore(ctx, arg, nil)
 		if err != nil {
 			return nil, err
 		}
-		return &traceSource{view.Options{Traces: shared, Source: withoutPassword(arg)}, shared.Close}, nil
+		return &traceSource{view.Options{Traces: shared, Source: redact.Addresses(arg)}, shared.Close}, nil
 	}
 	lines, err := view.OpenLines(ctx, arg, warn(arg))
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,6 +60,9 @@ func (t *traceSource) checkTraces(read int) error {
 	}
 	return nil
 }
+
+// isStore reports whether traces are in a database rather than in a file of lines.
+func isStore(arg string) bool { return strings.Contains(arg, "://") || isSQLite(arg) }
 
 func isSQLite(path string) bool {
 	file, err := os.Open(path)

@@ -62,7 +62,7 @@ func hostConfig(p *policies.Policy) host.Config {
 	for i := range p.Plugins {
 		b := &p.Plugins[i]
 		c.Plugins[b.Name] = host.PluginConfig{
-			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
+			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: longestVerification(p, b.Name),
 			Path: b.Path, Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require, Read: b.Read,
 			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
@@ -70,12 +70,11 @@ func hostConfig(p *policies.Policy) host.Config {
 	return c
 }
 
-// verifyTimeout returns the longest timeout of the plugin's verifier blocks, or its call_timeout if that is
-// longer. The block's own timeout limits each verification.
-func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
-	longest := b.CallTimeout
+// longestVerification returns the longest timeout of the plugin's verifier blocks, each of which limits its own
+// verifications.
+func longestVerification(p *policies.Policy, plugin string) (longest time.Duration) {
 	for i := range p.Verifiers {
-		if p.Verifiers[i].Plugin == b.Name {
+		if p.Verifiers[i].Plugin == plugin {
 			longest = max(longest, p.Verifiers[i].Timeout)
 		}
 	}

@@ -40,7 +40,7 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 func refusal(c *store.Charge, left, until int64) error {
 	full := &store.RefusedError{Account: c.Account, Left: left, Asked: c.Amount}
 	if c.Period > 0 {
-		full.Until = time.Unix(0, until)
+		full.Until = time.Unix(0, until-until%int64(c.Period))
 	}
 	return full
 }
@@ -60,7 +60,7 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 	}
 	if c.Period > 0 {
 		// Converted to this machine's clock, which can be wrong but runs at the same speed.
-		until = asked.Add(time.Duration(end - now))
+		until = asked.Add(time.Duration(end - end%int64(c.Period) - now))
 	}
 	return amount, until, sqlstore.Reserving(err)
 }

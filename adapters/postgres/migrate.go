@@ -21,6 +21,8 @@ var (
 	leasesSQL string
 	//go:embed settled.sql
 	settledSQL string
+	//go:embed periods.sql
+	periodsSQL string
 )
 
 // migration migrates the tables from one version to the next.
@@ -37,6 +39,7 @@ var migrations = []migration{
 	{compressionSQL, 1},
 	{leasesSQL, 1},
 	{settledSQL, 1},
+	{periodsSQL, 1},
 }
 
 // compressionSQL makes the server compress traces with LZ4, which is faster, unless it is older than PostgreSQL 14 or

@@ -109,8 +109,8 @@ func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 			return err
 		}
 		a.Learned, onlyJudge = profile.Estimator.Judges, profile.OnlyJudge
-		a.Step.Profile = filepath.Base(p.Fit.Profile)
-		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: a.Step.Profile, Estimator: profile.Estimator.QualityEstimator()})
+		a.Step.Profile = profile.ID()
+		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: filepath.Base(p.Fit.Profile), Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
 	}
 	if len(p.Matches) == 0 && next == nil && onlyJudge == nil {

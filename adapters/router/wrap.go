@@ -286,8 +286,8 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
 					log.warn(who, who+" unavailable, so steps are decided without it; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
-				if who, _, isPaused := strings.Cut(note, step.NoteUnderMaxCost); isPaused {
-					log.warn("paused "+who, "max_usd stops the verdicts of a verifier, whose cost is wasted: raise max_usd in its block; until then it is called less and less often; logged once", "reason", secrets.Text(note), "trace", t.ID)
+				if who, _, isPaused := strings.Cut(note, step.NotePaused); isPaused {
+					log.warn("paused "+who, "max_usd or timeout stops the verdicts of a verifier, whose cost is wasted: raise them in its block, or start the workers that it runs on; until then it is called less and less often; logged once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 				if who, _, isLeftOut := strings.Cut(note, step.NoteNoRoom); isLeftOut {
 					log.warn("no room "+who, who+" is skipped where a cap has no room for the highest cost of its verdicts so far, or for its max_usd, and does not judge those answers; logged once", "reason", secrets.Text(note), "trace", t.ID)

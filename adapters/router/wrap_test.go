@@ -341,7 +341,7 @@ func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
 			}
 		}
 	})
-	if strings.Count(log, "raise max_usd in its block") != 1 || !strings.Contains(log, "verifier poor is left out for a while") || asked != 10 {
+	if strings.Count(log, "max_usd or timeout stops the verdicts of a verifier") != 1 || !strings.Contains(log, "verifier poor is left out for a while") || asked != 10 {
 		t.Errorf("asked %d times, the log says %q", asked, log)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
@@ -14,39 +15,61 @@ import (
 
 // account is a row of accounts2. period is the start of the period, in nanoseconds since the Unix epoch; 0 without
 // periods.
-type account struct{ period, spent, reserved int64 }
+type account struct {
+	period, spent, reserved int64
+	carried                 bool // see carry
+}
+
+// errCarried is joined to the refusal of an account with carried amounts, which is rolled back.
+var errCarried = errors.New("amounts were carried over")
 
 // find returns the current period of an account, and inserts it if needed. The period does not change when the clock
-// goes back.
+// goes back. When the account's periods have become longer, what was spent in those that the current one includes
+// counts in the latest.
 func (s *Store) find(name string, length time.Duration) (account, error) {
-	a := account{}
+	a, now := account{}, s.Now().UnixNano()
 	if length > 0 {
-		a.period = s.Now().UnixNano() / int64(length) * int64(length)
+		a.period = now / int64(length) * int64(length)
 	}
+	begin := a.period
 	st, err := s.statement("SELECT period, spent, reserved FROM accounts2 WHERE account = $1 AND period >= $2 ORDER BY period DESC LIMIT 1")
 	if err != nil {
 		return a, err
 	}
-	err = st.QueryRow(name, a.period).Scan(&a.period, &a.spent, &a.reserved)
+	err = st.QueryRow(name, begin).Scan(&a.period, &a.spent, &a.reserved)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, s.Now().UnixNano())
+		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, now)
+	}
+	if err == nil && begin < a.period && a.period <= now {
+		err = s.carry(name, begin, &a)
 	}
 	return a, err
+}
+
+// carry adds to a what was spent in the account's earlier periods from begin on.
+func (s *Store) carry(name string, begin int64, a *account) error {
+	st, err := s.statement("SELECT coalesce(sum(spent), 0) FROM accounts2 WHERE account = $1 AND period >= $2 AND period < $3")
+	if err != nil {
+		return err
+	}
+	var earlier int64
+	if err := st.QueryRow(name, begin, a.period).Scan(&earlier); err != nil || earlier == 0 {
+		return err
+	}
+	a.spent, a.carried = a.spent+earlier, true
+	return errors.Join(s.exec("UPDATE accounts2 SET spent = 0 WHERE account = $1 AND period >= $2 AND period < $3", name, begin, a.period),
+		s.exec("UPDATE accounts2 SET spent = $3 WHERE account = $1 AND period = $2", name, a.period, a.spent))
 }
 
 func (a *account) until(length time.Duration) time.Time {
 	if length <= 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, a.period+int64(length))
+	return time.Unix(0, (a.period/int64(length)+1)*int64(length))
 }
 
 // hold reserves an amount, of which returns is given back if it is not settled within ttl.
-func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.Duration) error {
-	a, err := s.find(c.Account, c.Period)
-	if err != nil {
-		return err
-	}
+func (s *Store) hold(id int64, a *account, c *store.Charge, amount, returns int64, ttl time.Duration) error {
 	st, err := s.statement("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)")
 	if err != nil {
 		return err
@@ -56,6 +79,9 @@ func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.
 		return err
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		if a.carried {
+			err = errors.Join(err, errCarried)
+		}
 		return errors.Join(err, &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount, Until: a.until(c.Period)})
 	}
 	return s.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -86,12 +112,29 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 			if c.Returns {
 				returns = c.Amount
 			}
-			if err := s.hold(id, c, c.Amount, returns, ttl); err != nil {
+			a, err := s.find(c.Account, c.Period)
+			if err != nil {
+				return err
+			}
+			if err := s.hold(id, &a, c, c.Amount, returns, ttl); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return s.reserving(ctx, err, charges...)
+}
+
+// reserving wraps an error of reserving, after carrying again what a refusal rolled back.
+func (s *Store) reserving(ctx context.Context, err error, charges ...store.Charge) error {
+	if full, ok := errors.AsType[*store.RefusedError](err); ok && errors.Is(err, errCarried) {
+		err = full
+		i := slices.IndexFunc(charges, func(c store.Charge) bool { return c.Account == full.Account })
+		_ = s.write(ctx, func(sqlstore.Tx) error { // fails only together with the next reservation
+			_, err := s.find(full.Account, charges[i].Period)
+			return err
+		})
+	}
 	return sqlstore.Reserving(err)
 }
 
@@ -109,9 +152,9 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		if c.Cap > 0 {
 			amount = max(least, min(amount, (c.Cap-a.spent-a.reserved)/store.LeaseShare))
 		}
-		return s.hold(id, &c, amount, amount-store.HandedOut(amount, least), ttl)
+		return s.hold(id, &a, &c, amount, amount-store.HandedOut(amount, least), ttl)
 	})
-	return amount, until, sqlstore.Reserving(err)
+	return amount, until, s.reserving(ctx, err, c)
 }
 
 // Settle implements [store.Accounts].

@@ -28,6 +28,8 @@ type Assessment struct {
 	Quality Reliability `json:"quality"`
 	// Drifts are the estimates that no longer hold, the most certain first.
 	Drifts []Drift `json:"drifts"`
+	// Others counts the steps that other profiles decided, which are left out.
+	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
 	Tests int `json:"tests"`
 }
@@ -59,7 +61,7 @@ const (
 // ErrUnassessed means that traces have too little to compare estimates with.
 var ErrUnassessed = errors.New("nothing to compare estimates with")
 
-// Assess compares the profile's estimates with the outcomes in traces of steps that a profile decided: costs,
+// Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.Decided]): costs,
 // and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
 // gives it ([outcome.RunQualities]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
 // that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
@@ -70,16 +72,19 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	}
 	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
 	for _, t := range traces {
-		if t.Profile != "" && sdk.HasChoice(t.Mode) {
+		switch {
+		case p.Decided(t):
 			a.steps++
 			a.addTrace(t)
+		case t.Profile != "" && sdk.HasChoice(t.Mode):
+			a.out.Others++
 		}
 	}
 	a.out.Quality.finish()
 	a.out.Quality.Reference = a.spread / float64(max(a.out.Calls, 1))
 	a.conclude()
 	if a.out.Tests == 0 {
-		return nil, fmt.Errorf("%w: a profile decided %d steps, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, leastCosts, leastDrift)
+		return nil, fmt.Errorf("%w: the profile decided %d steps and others %d, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, a.out.Others, leastCosts, leastDrift)
 	}
 	return &a.out, nil
 }

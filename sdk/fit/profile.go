@@ -1,12 +1,15 @@
 package fit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -42,6 +45,21 @@ type Profile struct {
 	Usual     []Offset            `json:"usual,omitempty"`
 	Curve     []Point             `json:"curve"`
 	Estimator *estimate.Estimator `json:"estimator"`
+
+	file, sum string // of the file that it was loaded from; see ID
+}
+
+// ID returns the name of the file that the profile was loaded from and the beginning of its checksum, as traces record
+// it, for instance profile.json@0123456789ab.
+func (p *Profile) ID() string { return p.file + "@" + p.sum }
+
+// Decided reports whether the profile decided a step. A trace of a program that recorded no checksum is told by the
+// name of the file, and a profile that was not loaded is taken for the one that decided.
+func (p *Profile) Decided(t *sdk.Trace) bool {
+	if t.Profile == "" || !sdk.HasChoice(t.Mode) {
+		return false
+	}
+	return p.file == "" || t.Profile == p.file || strings.HasSuffix(t.Profile, "@"+p.sum)
 }
 
 // Data says what the profile was fitted to.
@@ -117,6 +135,7 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+	p.file, p.sum = filepath.Base(path), fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 	return &p, nil
 }
 

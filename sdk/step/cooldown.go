@@ -7,7 +7,7 @@ import (
 
 // An estimator that misses maxMisses deadlines in a row is paused for a time that doubles from shortPause
 // to longPause, since a slow one would cost its timeout in every step. So is a verifier that was
-// inconclusive maxRefusals times in a row because max_usd refused a model call.
+// inconclusive maxRefusals times in a row because of its max_usd or its timeout.
 const (
 	maxMisses   = 3
 	maxRefusals = 10
@@ -15,7 +15,7 @@ const (
 	longPause   = 10 * time.Minute
 )
 
-// cooldown tracks an estimator's missed deadlines, or a verifier's verdicts that max_usd ended.
+// cooldown tracks an estimator's missed deadlines, or a verifier's verdicts that its limits ended.
 type cooldown struct {
 	mu     sync.Mutex
 	missed int

@@ -30,17 +30,19 @@ func (s *sluggish) EstimateQuality(ctx context.Context, r *sdk.QualityRequest) (
 	return resp, nil
 }
 
-// A verifier whose verdict max_usd ended ten times in a row is paused for a while; one that is
+// A verifier whose verdict max_usd or its timeout ended ten times in a row is paused for a while; one that is
 // inconclusive for another reason is not.
-func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
+func TestVerdictsThatLimitsEndAreNotBoughtForEver(t *testing.T) {
 	for what, c := range map[string]struct {
 		refused, failing bool
+		late             bool
 		asUnavailable    step.Unavailable
 		asked            int // in 30 steps
 	}{
 		"a verdict that says so":           {refused: true, asked: 10},
 		"an error":                         {refused: true, failing: true, asked: 10},
 		"an error that accepts the answer": {refused: true, failing: true, asUnavailable: step.UnavailableAccept, asked: 30},
+		"no verdict in time":               {late: true, asked: 10},
 		"another reason":                   {asked: 30},
 		"an error of another kind":         {failing: true, asked: 30},
 	} {
@@ -53,14 +55,22 @@ func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
 			if c.refused {
 				sdk.MarkModelBudgetSpent(ctx)
 			}
+			if c.late {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
 			if c.failing {
 				return nil, errors.New("no further model calls")
 			}
 			return &sdk.Verdict{CostUSD: 0.01}, nil
 		})
+		timeout := time.Hour
+		if c.late {
+			timeout = time.Millisecond
+		}
 		e := engine(t, step.Config{
 			Candidates: candidates(), Strategy: route(t), Now: func() time.Time { return now },
-			Verifiers: []step.Verifier{{Name: "poor", Verifier: poor, MaxCostUSD: 0.01, CallsModels: true, OnUnavailable: c.asUnavailable}},
+			Verifiers: []step.Verifier{{Name: "poor", Verifier: poor, MaxCostUSD: 0.01, Timeout: timeout, CallsModels: true, OnUnavailable: c.asUnavailable}},
 		})
 		var last string
 		for range 30 {
@@ -73,7 +83,7 @@ func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
 		if asked != c.asked {
 			t.Errorf("%s: asked %d times in 30 steps, want %d", what, asked, c.asked)
 		}
-		const want = "verifier poor is left out for a while, since its max_usd is too low for a verdict: 0.01 USD ended 10 in a row, and it is asked again in 30s"
+		const want = "verifier poor is left out for a while, since its max_usd or timeout ended ten verdicts in a row: it is asked again in 30s"
 		if strings.Contains(last, want) != (c.asked == 10) {
 			t.Errorf("%s: notes %q", what, last)
 		}

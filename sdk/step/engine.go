@@ -60,12 +60,12 @@ const (
 )
 
 // Texts that follow "verifier NAME" in the note of a decision. NoteOverMaxCost: a verdict cost more than
-// the verifier's MaxCostUSD. NoteUnderMaxCost: the verifier is paused, since MaxCostUSD was too low for
+// the verifier's MaxCostUSD. NotePaused: the verifier is paused, since MaxCostUSD or Timeout was too low for
 // several verdicts in a row. NoteNoRoom, followed by the figures: a cap has no room for a verdict.
 const (
-	NoteOverMaxCost  = " cost more than its max_usd"
-	NoteUnderMaxCost = " is left out for a while, since its max_usd is too low for a verdict"
-	NoteNoRoom       = " left out: "
+	NoteOverMaxCost = " cost more than its max_usd"
+	NotePaused      = " is left out for a while, since its max_usd or timeout ended ten verdicts in a row"
+	NoteNoRoom      = " left out: "
 )
 
 // Verifier is a verifier and how to use it.
@@ -171,7 +171,7 @@ type Config struct {
 }
 
 // Engine runs steps. It is safe for concurrent use. Besides the ledger it keeps between steps which
-// estimators are paused for missed deadlines, which verifiers are paused because max_usd is too low, and
+// estimators are paused for missed deadlines, which verifiers are paused because their limits are too low, and
 // on which kinds of query a verifier is mostly inconclusive.
 type Engine struct {
 	c      Config
@@ -179,7 +179,7 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// estimatorCooldowns has an entry for each estimator (missed deadlines), verifierCooldowns for each verifier (verdicts ended by max_usd).
+	// estimatorCooldowns has an entry for each estimator (missed deadlines), verifierCooldowns for each verifier (verdicts ended by its limits).
 	estimatorCooldowns, verifierCooldowns []cooldown
 	// silence and verdictCosts have an entry for each verifier.
 	silence      []silence

@@ -302,17 +302,20 @@ func (e *Engine) verifierIndex(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// pausedVerdict returns an inconclusive verdict if v is paused because max_usd ended too many of its
+// pausedVerdict returns an inconclusive verdict if v is paused because its limits ended too many of its
 // verdicts in a row, else nil.
 func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
 	left := r.e.verifierCooldowns[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
 	if left <= 0 {
 		return nil
 	}
-	note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, maxRefusals, left.Round(time.Second))
+	note := fmt.Sprintf("verifier %s%s: it is asked again in %s", v.Name, NotePaused, left.Round(time.Second))
 	r.addNote(note)
 	return &sdk.Verdict{Verifier: v.Name, Evidence: note}
 }
+
+// errVerifierLate is the cause of a context that ended by the verifier's own timeout.
+var errVerifierLate = fmt.Errorf("no verdict within the timeout: %w", context.DeadlineExceeded)
 
 // callVerifier calls v. The verdict is never nil; on an error it is inconclusive and has the cost.
 func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -336,8 +339,9 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	}
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
-	if isSpent := sdk.ModelBudgetSpent(ctx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
-		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, maxRefusals)
+	isEnded := sdk.ModelBudgetSpent(ctx) || context.Cause(ctx) == errVerifierLate
+	if err == nil || isEnded && v.OnUnavailable == UnavailableAbstain {
+		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isEnded || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}
 	return verdict, err
 }
@@ -366,7 +370,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 	}
 	if v.Timeout > 0 {
 		var cancel context.CancelFunc
-		verifyCtx, cancel = context.WithTimeout(verifyCtx, v.Timeout)
+		verifyCtx, cancel = context.WithTimeoutCause(verifyCtx, v.Timeout, errVerifierLate)
 		defer cancel()
 	}
 	verdict, err := r.callVerifier(verifyCtx, v, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})

@@ -223,9 +223,9 @@ func (i *instance) countOverrun(s *session) {
 }
 
 // countAbandoned records a call that its caller gave up before the host's limit. Calls without an answer
-// that together took as long as the limit count as one overrun.
+// that together took nearly as long as the limit, which can be the caller's too, count as one overrun.
 func (i *instance) countAbandoned(s *session, took, limit time.Duration) {
-	if s.unanswered.Add(int64(took)) < int64(limit) {
+	if s.unanswered.Add(int64(took)) < int64(limit)*9/10 {
 		i.killUnhealthy(s)
 		return
 	}

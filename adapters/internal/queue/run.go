@@ -24,7 +24,7 @@ type Ticket struct {
 	Name string
 	// Args are the arguments, encoded as JSON.
 	Args any
-	// Transient deletes the job when its result has been delivered.
+	// Transient deletes the job when its result has been delivered, or when nobody waits for it before it starts.
 	Transient bool
 }
 
@@ -139,7 +139,8 @@ func (q *Queue) Begin(ctx context.Context, id string, o RunOptions) (*Run, error
 }
 
 // Do submits a job and waits for its result. A job with the same name that finished in an earlier submission of the
-// run is not repeated. When ctx ends, the job continues until Close.
+// run is not repeated. When ctx ends, the job continues until Close, but a
+// transient one does not start any more.
 func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	w := &waiter{t: t, result: make(chan result, 1)}
 	r.mu.Lock()
@@ -159,10 +160,23 @@ func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	}
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		if t.Transient {
+			r.withdraw(ctx, w)
+		}
+		return nil, context.Cause(ctx)
 	case got := <-w.result:
 		return got.done, got.err
 	}
+}
+
+// withdraw deletes a job unless it is running.
+func (r *Run) withdraw(ctx context.Context, w *waiter) {
+	r.mu.Lock()
+	id := w.id
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = r.q.client.JobDelete(ctx, id) // else it is deleted with the run
 }
 
 func (r *Run) submit(ctx context.Context, w *waiter) (*Done, error) {

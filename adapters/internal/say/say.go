@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Verdicts is listed among models for spend of steps outside their calls: on verifiers and estimators that ask models
@@ -35,9 +36,9 @@ func Because(s sdk.StopReason) string {
 }
 
 // Plain makes untrusted text safe to display: it replaces invisible characters, direction overrides and invalid bytes
-// by their code points.
+// by their code points, and the passwords of addresses.
 func Plain(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = redact.Addresses(strings.ReplaceAll(text, "\r\n", "\n"))
 	clean := true
 	for _, r := range text {
 		if isHidden(r) {

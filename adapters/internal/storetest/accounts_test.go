@@ -151,6 +151,47 @@ func periods(t *testing.T, e engine) {
 	_ = requireRefused(t, s.Reserve(t.Context(), 5, one, time.Hour))
 }
 
+// What was spent within a longer period, or ever, counts when the cap's period becomes longer, in refusals and in
+// balances. A shorter period begins empty.
+func longerPeriods(t *testing.T, e engine) {
+	s, id := e.Open(t), int64(0)
+	noon := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+	spend := func(at time.Time, amount int64, period time.Duration) {
+		t.Helper()
+		e.Clock(t, s, at)
+		id++
+		must(t, s.Reserve(t.Context(), id, []store.Charge{{Account: "a", Amount: amount, Cap: 100, Period: period}}, time.Hour))
+		must(t, s.Settle(t.Context(), id, map[string]int64{"a": amount}))
+	}
+	left := func(want int64, period time.Duration) *store.RefusedError {
+		t.Helper()
+		id++
+		full := requireRefused(t, s.Reserve(t.Context(), id, []store.Charge{{Account: "a", Amount: 101, Cap: 100, Period: period}}, time.Hour))
+		if spent, _ := balance(t, s, "a"); full.Left != want || spent != 100-want {
+			t.Errorf("in periods of %s %d are left after %d, want %d", period, full.Left, spent, want)
+		}
+		return full
+	}
+	spend(noon.Add(-24*time.Hour), 8, 24*time.Hour)
+	spend(noon, 20, 24*time.Hour)
+	spend(noon, 30, time.Hour)
+	left(70, time.Hour)
+	spend(noon.Add(time.Hour), 4, time.Hour)
+	for range 2 {
+		if full := left(46, 24*time.Hour); !full.Until.Equal(noon.Add(12 * time.Hour)) {
+			t.Errorf("it begins anew at %v, want midnight", full.Until)
+		}
+	}
+	left(38, 0)
+	spend(noon.Add(2*time.Hour), 1, 0)
+	left(37, 0)
+	e.Clock(t, s, noon.Add(24*time.Hour))
+	left(37, 0)
+	spend(noon.Add(24*time.Hour), 2, 24*time.Hour)
+	left(98, 24*time.Hour)
+	left(35, 0)
+}
+
 // An unsettled reservation is freed when the operator says that it was not spent, and a late bill is still booked.
 func releasing(t *testing.T, e engine) {
 	s := e.Open(t)

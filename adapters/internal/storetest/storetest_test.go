@@ -111,6 +111,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"WhatIsNotSettledCountsAsSpent":           expiry,
 		"WhatReturnsIsGivenBack":                  returning,
 		"PeriodsNeverGoBack":                      periods,
+		"LongerPeriodsKeepWhatWasSpent":           longerPeriods,
 		"LeasesNeverPassACap":                     leases,
 		"LeasesOfManyProcessesHoldACap":           processesShare,
 		"LeasesThatAreNotUsedAreGivenBack":        idle,

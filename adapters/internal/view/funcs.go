@@ -135,8 +135,12 @@ func (id runID) values() url.Values {
 	return q
 }
 
-func (v *viewer) stepsLink(name, value string) string {
-	asked := url.Values{name: {value}}.Encode()
+func (v *viewer) stepsLink(filters ...string) string {
+	values := url.Values{}
+	for pair := range slices.Chunk(filters, 2) {
+		values.Set(pair[0], pair[1])
+	}
+	asked := values.Encode()
 	if v.export != nil {
 		return "steps.html#" + asked
 	}

@@ -877,6 +877,9 @@ func TestRunsOfTenantsAreToldApart(t *testing.T) {
 				t.Errorf("%s of %s is on the page of %s: %v", tr.ID, tr.Tenant, tenant, own)
 			}
 		}
+		if list := `"steps?run=nightly&amp;tenant=` + tenant + `"`; !strings.Contains(page, list) {
+			t.Errorf("the page of %s does not link to %s", tenant, list)
+		}
 		if list := get(t, h, "/runs?tenant="+tenant); strings.Count(list, "run?name=nightly") != 1 {
 			t.Errorf("the runs of %s are not one", tenant)
 		}

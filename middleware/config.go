@@ -56,7 +56,8 @@ type Mode string
 const (
 	// Enforce calls the models that the strategy chooses. The empty Mode means Enforce.
 	Enforce Mode = "enforce"
-	// Off calls the baseline directly, without a step.
+	// Off calls the baseline. Nothing else is called, decided or judged; caps, retries and traces remain, and
+	// answers are streamed live.
 	Off Mode = "off"
 	// Observe calls the baseline and records what the strategy would have decided. Estimators and verifiers
 	// judge the baseline's answer before it is returned, but only for the record: they cannot fail the step.

@@ -206,7 +206,7 @@ type Config struct {
 	Baseline string
 	Shadow   ShadowConfig
 	// Holdout, when not nil, decides in the mode Enforce whether the run of a query is sent to the baseline;
-	// then only Baseline is called. It returns nil for a query outside any holdout. It is not called for a
+	// then only Baseline is called, unless it gives no answer. It returns nil for a query outside any holdout. It is not called for a
 	// step that is pinned to a model or that the baseline cannot serve.
 	Holdout func(q *sdk.Query) *sdk.Holdout
 

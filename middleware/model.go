@@ -195,7 +195,7 @@ func (m *Model) restrict(req *step.Request, c *call) {
 	case m.engine.Index(c.resolved.Model) >= 0:
 		req.Only = c.resolved.Model
 	case m.c.Holdout != nil && m.canAsk(m.baseline, req):
-		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
+		if req.Holdout = m.c.Holdout(&c.query); req.Holdout.UsesBaseline() {
 			req.Only = baseline()
 		}
 	}
@@ -243,7 +243,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}
 	m.sessions.RecordUse(c.query.Session, result)
-	m.sessions.RecordDispute(&c.query, result, req.Only == "")
+	m.sessions.RecordDispute(&c.query, result)
 	resp = c.respond(result)
 	if err := c.replay(ctx, resp, result.Trace.Chosen); err != nil {
 		return nil, err

@@ -161,9 +161,9 @@ func TestOverviewShowsChanges(t *testing.T) {
 
 // An export waits for the replay, however long it takes, since nobody can look again.
 func TestExportWaitsForChanges(t *testing.T) {
+	quick, recorded := changePolicy(t, 10), reader(t, changeTraces(100, 1, 1))
 	synctest.Test(t, func(t *testing.T) {
-		quick := changePolicy(t, 10)
-		v := newViewer(Options{Traces: reader(t, changeTraces(100, 1, 1)), Policy: func(sets ...string) (*policies.Policy, error) {
+		v := newViewer(Options{Traces: recorded, Policy: func(sets ...string) (*policies.Policy, error) {
 			time.Sleep(time.Minute)
 			return quick(sets...)
 		}})

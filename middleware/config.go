@@ -56,7 +56,8 @@ type Mode string
 const (
 	// Enforce calls the models that the strategy chooses. The empty Mode means Enforce.
 	Enforce Mode = "enforce"
-	// Off calls the baseline directly, without a step.
+	// Off calls the baseline. Nothing else is called, decided or judged; caps, retries and traces remain, and
+	// answers are streamed live.
 	Off Mode = "off"
 	// Observe calls the baseline and records what the strategy would have decided. Estimators and verifiers
 	// judge the baseline's answer before it is returned, but only for the record: they cannot fail the step.
@@ -205,7 +206,7 @@ type Config struct {
 	Baseline string
 	Shadow   ShadowConfig
 	// Holdout, when not nil, decides in the mode Enforce whether the run of a query is sent to the baseline;
-	// then only Baseline is called. It returns nil for a query outside any holdout. It is not called for a
+	// then only Baseline is called, unless it gives no answer. It returns nil for a query outside any holdout. It is not called for a
 	// step that is pinned to a model or that the baseline cannot serve.
 	Holdout func(q *sdk.Query) *sdk.Holdout
 

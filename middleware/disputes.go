@@ -44,9 +44,9 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 
 // RecordDispute counts the step of a query if its answers differed or one was rejected. For a step
 // decided by the policy, it also records the cost and whether the answers that call each tool differed.
-func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bool) {
+func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
-	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && isDecided {
+	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && result.Decided {
 		s.memory.doubts.record(result, &s.models[i])
 	}
 	if !s.c.CountDisputes {

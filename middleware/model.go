@@ -74,6 +74,11 @@ func New(c Config) (*Model, error) {
 	}
 	faults = append(faults, m.checkModes()...)
 	var err error
+	if c.Mode == Off { // nothing estimates, decides or judges
+		own.Estimators, own.Cost, own.Profile, m.c.Route, m.c.Stream = nil, nil, "", nil, Commit
+		own.Strategy, err = cascade.New(cascade.NameThreshold, cascade.Params{Order: []int{m.baseline}})
+		faults = append(faults, err)
+	}
 	if len(c.Embedders) > 0 {
 		m.embedder, err = newEmbedder(c)
 		faults = append(faults, err)
@@ -94,9 +99,6 @@ func New(c Config) (*Model, error) {
 		}
 	}
 	m.handler = m.step
-	if c.Mode == Off {
-		m.handler = passThrough(m.targets[m.baseline].deployments[0])
-	}
 	for _, wrap := range slices.Backward(c.Interceptors) {
 		m.handler = wrap(m.handler)
 	}
@@ -188,12 +190,12 @@ func (m *Model) Close() error {
 func (m *Model) restrict(req *step.Request, c *call) {
 	baseline := func() string { return m.c.Models[m.baseline].Model.Name }
 	switch {
-	case m.c.Mode == Observe || m.c.Mode == Shadow:
-		req.Only, req.Observe = baseline(), true
+	case m.c.Mode != "" && m.c.Mode != Enforce:
+		req.Only, req.Observe = baseline(), m.c.Mode != Off
 	case m.engine.Index(c.resolved.Model) >= 0:
 		req.Only = c.resolved.Model
 	case m.c.Holdout != nil && m.canAsk(m.baseline, req):
-		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
+		if req.Holdout = m.c.Holdout(&c.query); req.Holdout.UsesBaseline() {
 			req.Only = baseline()
 		}
 	}
@@ -241,7 +243,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}
 	m.sessions.RecordUse(c.query.Session, result)
-	m.sessions.RecordDispute(&c.query, result, req.Only == "")
+	m.sessions.RecordDispute(&c.query, result)
 	resp = c.respond(result)
 	if err := c.replay(ctx, resp, result.Trace.Chosen); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestModes(t *testing.T) {
 	}{
 		{"", "1 0", "cheap", ""},
 		{middleware.Enforce, "1 0", "cheap", "enforce"},
-		{middleware.Off, "0 1", "dear", ""},
+		{middleware.Off, "0 1", "dear", "off"},
 		{middleware.Observe, "0 1", "dear", "observe"},
 		{middleware.Shadow, "1 1", "dear", "shadow shadow_alternative"},
 	} {
@@ -77,6 +77,47 @@ func TestModes(t *testing.T) {
 		if got := strings.Join(modes, " "); got != tt.modes {
 			t.Errorf("%s: traces of modes %q, want %q", tt.mode, got, tt.modes)
 		}
+	}
+}
+
+// The mode off, by which an operator rolls back, keeps what protects the program: caps, retries and the report of
+// costs. No estimator, strategy or verifier takes part, and answers are streamed live.
+func TestOffKeepsCapsRetriesAndCosts(t *testing.T) {
+	dear := says("dear")
+	flaky := &fake{say: func(ctx context.Context, messages []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
+		if dear.calls.Add(1) == 1 {
+			return nil, &middleware.ProviderError{Provider: "p", Status: 529, Code: llms.ErrCodeProviderUnavailable, Retry: true, Message: "overloaded"}
+		}
+		return dear.say(ctx, messages, o)
+	}}
+	m := wrap(t, middleware.Config{
+		Models: []middleware.Candidate{small(says("cheap")), large(flaky)}, Mode: middleware.Off, Baseline: "large",
+		Route: func(*sdk.Query) middleware.Route { panic("routed") },
+		Step: step.Config{
+			Ledger: step.NewMemory(step.Caps{TenantUSD: 0.3}), Retry: step.Retry{BaseDelay: time.Millisecond},
+			Estimators: []step.Estimator{{Name: "own", Estimator: sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+				panic("estimated")
+			})}},
+			Verifiers: []step.Verifier{{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) { panic("judged") })}},
+		},
+	})
+	ctx, report := middleware.WithReport(t.Context())
+	pieces := 0
+	resp, err := m.GenerateContent(ctx, human("q"), llms.WithStreamingFunc(func(context.Context, []byte) error { pieces++; return nil }))
+	if err != nil || resp.Choices[0].Content != "dear" || pieces != 4 {
+		t.Fatalf("%v, %v in %d pieces after a failed call", resp, err, pieces)
+	}
+	tr := report.Steps()[0]
+	if d := tr.Decisions[0]; report.CostUSD() <= 0 || tr.Mode != "off" || d.Run != "large" || d.Note != "" {
+		t.Errorf("reported %v USD, mode %s, decision %+v", report.CostUSD(), tr.Mode, d)
+	}
+	for range 300 {
+		if _, err = m.GenerateContent(ctx, human("q")); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, sdk.ErrBudgetExhausted) || report.CostUSD() > 0.3 {
+		t.Errorf("spent %v USD under a cap of 0.3: %v", report.CostUSD(), err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -82,19 +81,6 @@ func (p FilePart) plain() llms.ContentPart {
 		return llms.ImageURLContent{URL: p.URL}
 	}
 	return nil
-}
-
-// passThrough returns a handler that calls a deployment directly, without a step.
-func passThrough(d *deployment) Handler {
-	if d.kind == kindNative {
-		return d.llm.GenerateContent
-	}
-	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-		return d.llm.GenerateContent(ctx, plainMessages(messages), append(slices.Clip(options), func(o *llms.CallOptions) {
-			isolate(o)
-			delete(o.Metadata, paramsKey)
-		})...)
-	}
 }
 
 // schemaInstruction precedes a schema in the prompt of a model whose API does not accept one.

@@ -15,7 +15,7 @@ type Policy struct {
 	Include []string `policy:"include"`
 	// What stepfall does with its decisions. enforce: acts on them. observe: calls the baseline and
 	// records what it would have done. shadow: calls the baseline, and runs a sample of the steps in
-	// addition. off: calls the baseline and records nothing.
+	// addition. off: calls the baseline and decides nothing.
 	Mode string `policy:"mode" oneof:"enforce observe shadow off" default:"enforce"`
 	// The model to call when the mode is not enforce.
 	Baseline string `policy:"baseline"`

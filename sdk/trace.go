@@ -143,7 +143,12 @@ type Holdout struct {
 	Baseline bool `json:"baseline"`
 	// Fallback is true if it does so because measurements show that the policy does harm, not by chance.
 	Fallback bool `json:"fallback,omitempty"`
+	// BaselineFailed is true if the baseline gave no answer, so that the policy decided the step after all.
+	BaselineFailed bool `json:"baseline_failed,omitempty"`
 }
+
+// UsesBaseline reports whether the step is the baseline's; a nil Holdout has none.
+func (h *Holdout) UsesBaseline() bool { return h != nil && h.Baseline && !h.BaselineFailed }
 
 // Infeasible is a model that could not serve this query, and why.
 type Infeasible struct {

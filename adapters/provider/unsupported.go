@@ -63,7 +63,7 @@ func (u *unsupportedSet) learn(err error, c *dialect.Call, body dialect.Object, 
 		return nil, false
 	}
 	for _, name := range unknownMembers(e) {
-		if _, sent := body[name]; sent && c.Params.Extra[name] != nil {
+		if _, sent := body[name]; sent && (c.Params.Extra[name] != nil || slices.Contains(optional, name)) {
 			u.add(middleware.Unsupported{Parameter: name})
 			dropped = append(dropped, removeParameter(body, name)...)
 		}

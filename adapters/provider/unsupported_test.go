@@ -230,6 +230,26 @@ func TestUnknownMembersAreLeftOut(t *testing.T) {
 	}
 }
 
+// OpenAI calls parameters that a model does not support unrecognized, whatever the server's address.
+func TestUnrecognizedParametersAreLeftOut(t *testing.T) {
+	requests := 0
+	m, err := provider.New(provider.Options{Model: "m", BaseURL: "http://proxy", Transport: vendorFunc(func(body map[string]any) (int, string) {
+		if requests++; body["reasoning_effort"] != nil {
+			return http.StatusBadRequest, `{"error":{"message":"Unrecognized request argument supplied: reasoning_effort","type":"invalid_request_error","param":null,"code":null}}`
+		}
+		return http.StatusOK, answers[middleware.DialectChat]
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{2, 1} {
+		requests = 0
+		if _, err := m.GenerateContent(t.Context(), human("hi"), llms.WithThinkingMode(llms.ThinkingModeHigh)); err != nil || requests != want {
+			t.Errorf("%d requests, want %d: %v", requests, want, err)
+		}
+	}
+}
+
 // A rejection within a member, or of a known parameter, is still the client's fault.
 func TestMembersWithinOthersAreNotLeftOut(t *testing.T) {
 	for _, message := range []string{"provider.order: Extra inputs are not permitted", "messages.0.provider: Extra inputs are not permitted", "Unknown parameter: 'provider.order'.", "Unrecognized request argument supplied: user", "provider is bad"} {

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/lookup"
@@ -29,40 +30,44 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 	r.seen[runName{t.Tenant, t.Run}] = true
 }
 
-// isOfTenant reports whether a tenant has had a step of a run of this name.
-func (r *recentRuns) isOfTenant(run string) bool {
+// tenantsOf returns the tenant if it has had a step of a run of this name or, if it is "", all tenants that had one.
+func (r *recentRuns) tenantsOf(tenant, run string) (tenants []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name := range r.seen {
-		if name.run == run {
-			return true
+	if r.seen[runName{tenant, run}] {
+		return []string{tenant}
+	}
+	if tenant == "" {
+		for name := range r.seen {
+			if name.run == run {
+				tenants = append(tenants, name.tenant)
+			}
 		}
 	}
-	return false
+	return tenants
 }
 
 // HasRun reports whether a run of the tenant in the context's Info has had a step, as far as this process
 // remembers or its stores know.
 func (r *Router) HasRun(ctx context.Context, run string) bool {
-	tenant := middleware.InfoFrom(ctx).Tenant
 	s, done, err := r.use()
 	if err != nil {
 		return false
 	}
 	defer done()
-	run = s.config.Redact.Text(run) // recorded steps have the redacted name
-	r.runs.mu.Lock()
-	isSeen := r.runs.seen[runName{tenant, run}]
-	r.runs.mu.Unlock()
-	if isSeen {
-		return true
-	}
+	tenant := middleware.InfoFrom(ctx).Tenant
+	return slices.Contains(r.tenantsOf(ctx, s, tenant, s.config.Redact.Text(run)), tenant) // recorded steps have the redacted name
+}
+
+// tenantsOf is recentRuns.tenantsOf, also for runs that only the stores know.
+func (r *Router) tenantsOf(ctx context.Context, s *setup, tenant, run string) []string {
+	tenants := r.runs.tenantsOf(tenant, run)
 	for _, one := range append([]Store{r.o.Store}, s.stores...) {
 		if runs, ok := one.(interface {
-			HasRun(ctx context.Context, tenant, run string) bool
-		}); ok && runs.HasRun(ctx, tenant, run) {
-			return true
+			TenantsOf(ctx context.Context, tenant, run string) []string
+		}); ok && len(tenants) == 0 {
+			tenants = runs.TenantsOf(ctx, tenant, run)
 		}
 	}
-	return false
+	return tenants
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -101,8 +102,8 @@ func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	if err != nil {
 		return err
 	}
-	if !r.HasRun(ctx, run) {
-		if t.Tenant == "" && r.runs.isOfTenant(run) {
+	if tenants := r.tenantsOf(ctx, s, t.Tenant, run); !slices.Contains(tenants, t.Tenant) {
+		if len(tenants) > 0 {
 			return fmt.Errorf("reporting a verdict on run %s: its steps have a tenant, which the context must name: middleware.WithInfo(ctx, middleware.Info{Tenant: ...})", run)
 		}
 		s.watch.log.warn("unknown run", "verdict on a run without known steps, which counts once there is one; logged once", "run", run)

@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,31 @@ func open(t testing.TB, path string) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// A report on a run can name no tenant: it must not be taken for one on another tenant's run.
+func TestTenantsOfARun(t *testing.T) {
+	s, err := OpenShared(t.Context(), filepath.Join(t.TempDir(), "traces.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, tenant := range []string{"acme", "bolt", ""} {
+		s.Record(t.Context(), &sdk.Trace{ID: strconv.Itoa(i), Start: time.Now(), Tenant: tenant, Run: "shared" + strconv.Itoa(i/2)})
+	}
+	s.Record(t.Context(), &sdk.Trace{ID: "3", Start: time.Now(), Mode: sdk.ModeVerdict, Run: "shared0", Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+	for asked, want := range map[[2]string]string{{"", "shared0"}: `["acme" "bolt"]`, {"bolt", "shared0"}: `["bolt"]`, {"other", "shared0"}: "[]", {"", "shared1"}: `[""]`} {
+		var got []string
+		for range 500 { // traces are written in the background
+			if got = slices.Sorted(slices.Values(s.TenantsOf(t.Context(), asked[0], asked[1]))); fmt.Sprintf("%q", got) == want {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if fmt.Sprintf("%q", got) != want {
+			t.Errorf("tenants of %q: %q, want %s", asked, got, want)
+		}
+	}
 }
 
 func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {

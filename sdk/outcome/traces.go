@@ -127,7 +127,7 @@ func choiceOf(t *sdk.Trace) (isPinned, isDecided bool) {
 	if !slices.Contains([]string{"", "enforce", sdk.ModeAttempt}, t.Mode) {
 		return false, false
 	}
-	isPinned = t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1
+	isPinned = t.Holdout.UsesBaseline() || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1
 	return isPinned, !isPinned
 }
 

@@ -126,7 +126,7 @@ func (r *run) newCall(i, attempt int) sdk.Call {
 	if r.e.c.Explore > 0 {
 		rec.Propensity = 1
 	}
-	if h := r.req.Holdout; h != nil && h.Baseline && !h.Fallback {
+	if h := r.t.Holdout; h.UsesBaseline() && !h.Fallback {
 		rec.Propensity = h.Share
 	}
 	return rec

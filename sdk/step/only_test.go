@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -96,6 +97,49 @@ func TestOnlyDoesNotFallBack(t *testing.T) {
 	}
 	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: "huge"}); !errors.Is(err, sdk.ErrNoFeasibleModel) || !strings.Contains(err.Error(), `"huge"`) {
 		t.Errorf("a model that is no candidate: %v", err)
+	}
+}
+
+// A step of a holdout whose baseline gives no answer, for whatever reason, is decided by the strategy, and its trace says
+// so. It fails only if no other model answers.
+func TestTheStrategyReplacesAHoldoutsBaseline(t *testing.T) {
+	down := errors.New("withdrawn")
+	limited := &step.CallError{Err: errors.New("slow down"), Retry: true, After: time.Hour}
+	for what, c := range map[string]struct {
+		errs    map[string]error
+		exclude string
+		calls   string
+		failed  bool
+		want    error
+	}{
+		"answers":      {nil, "", "large", false, nil},
+		"withdrawn":    {map[string]error{"large": down}, "", "large middle", true, nil},
+		"rate limit":   {map[string]error{"large": limited}, "", "large middle", true, nil},
+		"cap":          {map[string]error{"large": sdk.ErrBudgetExhausted}, "", "large middle", true, nil},
+		"open circuit": {nil, "large", "middle", true, nil},
+		"all are away": {map[string]error{"large": down, "middle": down, "small": down}, "", "large middle small", true, down},
+	} {
+		told := 0
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
+		drawn := &sdk.Holdout{Share: 0.05, Baseline: true}
+		res, err := e.Run(t.Context(), step.Request{
+			Query: query(), Caller: fails(c.errs), Only: "large", Holdout: drawn, Done: func(*sdk.Trace) { told++ },
+			Exclude: func(i int) string {
+				if candidates()[i].Model.Name == c.exclude {
+					return "circuit open"
+				}
+				return ""
+			},
+		})
+		h := res.Trace.Holdout
+		if !errors.Is(err, c.want) || called(res.Trace) != c.calls || !h.Baseline || h.BaselineFailed != c.failed || res.Decided != c.failed || (told > 0) != c.failed || drawn.BaselineFailed {
+			t.Errorf("%s: calls %q, holdout %+v, decided %v, %v", what, called(res.Trace), h, res.Decided, err)
+		}
+		for _, rec := range res.Trace.Calls {
+			if want := 0.05; rec.Model == "large" && rec.Propensity != want || rec.Model != "large" && rec.Propensity != 0 {
+				t.Errorf("%s: the call of %s has the propensity %v", what, rec.Model, rec.Propensity)
+			}
+		}
 	}
 }
 

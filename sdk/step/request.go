@@ -96,7 +96,8 @@ type Request struct {
 	// Only, when not empty, names the model to call whatever the strategy decides. The strategy's first
 	// decision is in the trace. The answer is not judged unless Observe is set.
 	Only string
-	// Holdout, when not nil, is recorded in the trace.
+	// Holdout, when not nil, is recorded in the trace. It says why Only is set: if that model gives no
+	// answer and another can be called, the strategy decides the step.
 	Holdout *sdk.Holdout
 	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It replaces a call
 	// of its model and the verifiers' verdict, costs nothing, and is not among the trace's calls.
@@ -132,5 +133,7 @@ type Result struct {
 	Quality sdk.Estimate
 	// Attempts are all answers of the step, in order.
 	Attempts []sdk.Attempt
-	Trace    *sdk.Trace
+	// Decided reports whether the strategy decided the step, and not Request.Only.
+	Decided bool
+	Trace   *sdk.Trace
 }

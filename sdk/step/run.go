@@ -84,7 +84,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	}
 	r.cancelEarlyCalls(ctx)
 	result := r.finish(stop, answer, err, start)
-	if req.Done != nil && r.only < 0 {
+	if req.Done != nil && result.Decided {
 		req.Done(result.Trace)
 	}
 	e.release(r)
@@ -191,7 +191,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return r.stopInterrupted(err)
 		}
 		open := r.hasOpen()
-		if !open && r.recall() {
+		if !open && (r.leaveBaseline() || r.recall()) {
 			continue
 		}
 		if !open && r.sellers == nil {
@@ -232,6 +232,20 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return stop, answer, err
 		}
 	}
+}
+
+// leaveBaseline lets the strategy decide a step of a holdout whose baseline cannot be called or gave no answer, and
+// reports whether it can.
+func (r *run) leaveBaseline() bool {
+	if r.only < 0 || r.req.Holdout == nil || !r.hasOtherOpen(-1) {
+		return false
+	}
+	left := *r.t.Holdout
+	left.BaselineFailed = true
+	r.t.Holdout, r.only = &left, -1
+	r.addNote("the baseline of the holdout gave no answer, so that the strategy decides")
+	r.updateJudges()
+	return true
 }
 
 // askAndJudge asks candidate i and judges its answer. It reports whether that ends the step, and how.

@@ -276,7 +276,7 @@ func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 		req.Strategy, req.Parallel, req.Done, req.Exclude = route.Strategy, route.Parallel, route.Done, route.Exclude
 	}
 	if h := r.policy.Holdout; h != nil && r.holdsOut(q, h.Share) {
-		req.Only = r.policy.Baseline
+		req.Only, req.Holdout = r.policy.Baseline, &sdk.Holdout{Share: h.Share, Baseline: true}
 	}
 	if mode := middleware.Mode(r.policy.Mode); mode != "" && mode != middleware.Enforce {
 		req.Only, req.Observe = r.policy.Baseline, true
@@ -293,7 +293,7 @@ func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 	}
 	r.f.Matches[route.Match]++
 	r.f.InputTokens += float64(q.InputTokens)
-	r.sessions.RecordDispute(q, res, req.Only == "")
+	r.sessions.RecordDispute(q, res)
 	if q.Session != "" && res.Answer != nil {
 		r.sessions.RecordUse(q.Session, res)
 		if before, known := r.last[q.Session]; known && before != res.Trace.Chosen {

@@ -78,7 +78,7 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	}
 	out := Outcome{
 		Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), CostUSD: positive(o.CostUSD), Free: outcome.At(o.CostUSD, n, i) == 0,
-		Usage: sdk.Usage{InputTokens: int(math.Round(positive(o.InputTokens))), OutputTokens: int(math.Round(positive(o.OutputTokens)))},
+		Usage:   sdk.Usage{InputTokens: int(math.Round(positive(o.InputTokens))), OutputTokens: int(math.Round(positive(o.OutputTokens)))},
 		Signals: map[string]float64{},
 	}
 	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {

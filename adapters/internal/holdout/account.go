@@ -39,13 +39,14 @@ type run struct {
 	baseline      bool
 	usd           float64
 	judged, right bool
-	// refused reports that a cap refused one of its steps.
-	refused bool
+	// isRemoved reports that the run is not compared.
+	isRemoved bool
 }
 
 // Record adds a step, or a verdict on a run; it implements [step.Sink]. Steps that have no part in a holdout are
 // ignored: those without a run, of policies without a holdout, and those after a fallback. A run with a step that a
-// cap refused is removed, since it costs less than its arm does.
+// cap refused is removed, since it costs less than its arm does; so is one with a step that the baseline should have
+// answered and did not.
 func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		a.recordVerdict(t)
@@ -61,10 +62,10 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if r == nil {
 		r = a.addRun(unit, t.Holdout.Baseline)
 	}
-	if r.refused {
+	if r.isRemoved {
 		return
 	}
-	if t.Chosen == "" && t.Stop == sdk.StopBudget {
+	if t.Holdout.BaselineFailed || t.Chosen == "" && t.Stop == sdk.StopBudget {
 		a.removeRun(r)
 		return
 	}
@@ -79,7 +80,7 @@ func (a *Account) removeRun(r *run) {
 	arm := a.arm(r)
 	arm.Runs, arm.USD, arm.Squares = arm.Runs-1, arm.USD-r.usd, arm.Squares-r.usd*r.usd
 	arm.count(r, -1)
-	r.refused = true
+	r.isRemoved = true
 }
 
 // count counts the verdict on a run, times times.
@@ -120,7 +121,7 @@ func (a *Account) recordVerdict(t *sdk.Trace) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
-	if r == nil || r.refused {
+	if r == nil || r.isRemoved {
 		return
 	}
 	a.arm(r).count(r, -1)

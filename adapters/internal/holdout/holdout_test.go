@@ -75,6 +75,10 @@ func TestAccount(t *testing.T) {
 		}
 		a.Record(ctx, &sdk.Trace{Mode: sdk.ModeVerdict, Run: steps[0].Run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
 	}
+	// Nor does a run with a step that the baseline did not answer.
+	for _, h := range []sdk.Holdout{{Share: 0.5, Baseline: true}, {Share: 0.5, Baseline: true, BaselineFailed: true}, {Share: 0.5, Baseline: true}} {
+		a.Record(ctx, &sdk.Trace{Run: "unanswered", Chosen: "m", CostUSD: 3, Holdout: &h})
+	}
 	// None of these counts: no holdout, a fallback, a run that is not known. A second verdict
 	// takes the place of the first, and one that is inconclusive takes it back.
 	a.Record(ctx, &sdk.Trace{Run: "0", CostUSD: 100})

@@ -277,16 +277,17 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &m.answers.visible, &o.answers.visible, nil)}, true
 }
 
-// prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model with cache hits
-// is assumed to have as many as the model that was asked or, if that one has none, as it had itself in other steps.
+// prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model is assumed to have
+// as many cache hits as the model that was asked or, if that one has none, as it had itself in other steps; but none
+// if it was asked often enough and had none.
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
-	switch {
-	case m.cached == 0 || !(m.coldPrompts > 0):
-		return e.cold, e.coldHistory
-	case e.warm < e.cold:
+	switch hasHits := m.cached > 0; {
+	case e.warm < e.cold && (hasHits || m.answers.output.n < enoughRuns):
 		return e.warm, e.warmHistory
+	case hasHits && m.coldPrompts > 0:
+		return m.prompts / m.coldPrompts * e.cold, e.warmHistory
 	}
-	return m.prompts / m.coldPrompts * e.cold, e.warmHistory
+	return e.cold, e.coldHistory
 }
 
 // missingAnswers estimates the missing answers of a model from those of another.

@@ -29,9 +29,9 @@
 // converted by their ratio, also on steps in which the baseline was asked. That needs the name of the run or of the
 // session. The number of steps of a run is left unchanged: only a holdout measures it.
 //
-// A model that is always asked finds its prompts cached. A baseline with cache hits is assumed to have as many as the
-// model that was asked or, where that one has none, as it had itself; where both were asked, it is not charged for a
-// cold cache.
+// A model that is always asked finds its prompts cached. A baseline is assumed to have as many cache hits as the model
+// that was asked or, where that one has none, as it had itself; where both were asked, it is not charged for a cold
+// cache. If it was asked five times without a hit, it is assumed to have no cache.
 //
 // The interval is two standard errors: of the ratios, by a jackknife over runs (in 32 groups, so that sums suffice,
 // and with the variance of Student's t distribution where runs are few), of the runs in which the baseline is missing

@@ -89,6 +89,31 @@ func TestEqualAnswersOfOneLengthLeaveAnInterval(t *testing.T) {
 	}
 }
 
+// A baseline that was hardly asked is assumed to find as much of a prompt cached as the model that was; not if it was
+// asked and found nothing.
+func TestCacheOfABaselineThatWasNotAsked(t *testing.T) {
+	price := sdk.Price{Input: 5, CachedInput: 0.5, CacheWrite: 5, Output: 15, Reasoning: 15}
+	ask := func(model string, u sdk.Usage) *sdk.Trace {
+		s := step(model, sdk.Call{Model: model, CostUSD: price.CostUSD(u), Usage: u})
+		s.Decisions[0].Models[1].Price = &price
+		return s
+	}
+	warm, cold := sdk.Usage{InputTokens: 100, CachedInputTokens: 9900, OutputTokens: 50}, sdk.Usage{InputTokens: 10000, OutputTokens: 50}
+	for asked, want := range map[int]sdk.Usage{0: warm, 4: warm, 5: cold} {
+		var traces []*sdk.Trace
+		for range asked {
+			traces = append(traces, ask("large", cold))
+		}
+		for range 20 {
+			traces = append(traces, ask("small", warm))
+		}
+		r, truth := resultOf(traces...), float64(asked)*price.CostUSD(cold)+20*price.CostUSD(want)
+		if math.Abs(r.BaselineUSD-truth) > 1e-9 {
+			t.Errorf("asked %d times, the baseline costs %v, want %v", asked, r.BaselineUSD, truth)
+		}
+	}
+}
+
 // Each figure was computed by hand.
 func TestResult(t *testing.T) {
 	repeat := func(n int, of func() *sdk.Trace) (list []*sdk.Trace) {

@@ -62,12 +62,18 @@ func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*deadlineSto
 // Record implements [step.Sink]: it writes a trace in the background.
 func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }
 
-// HasRun reports whether the store has a step of a tenant's run; false where the store does not answer.
-func (s *Shared) HasRun(ctx context.Context, tenant, run string) bool {
+// TenantsOf returns the tenant if it has a step of a run of this name or, if it is "", all tenants that have one, "" among
+// them; none where the store does not answer.
+func (s *Shared) TenantsOf(ctx context.Context, tenant, run string) (tenants []string) {
 	runs, err := runWithin(ctx, s.Store.(*deadlineStore), deadline, func(ctx context.Context) ([]Sum, error) {
-		return s.Engine.Runs(ctx, Filter{Tenant: tenant, Run: run, Limit: 1})
+		return s.Engine.Runs(ctx, Filter{Tenant: tenant, Run: run})
 	})
-	return err == nil && len(runs) > 0 && runs[0].Steps > 0
+	for i := range runs {
+		if err == nil && runs[i].Steps > 0 {
+			tenants = append(tenants, runs[i].Tenant)
+		}
+	}
+	return tenants
 }
 
 // spoolOf returns the spool folder of a store in the user's cache folder, or "" without one.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepfall/stepfall/policies"
@@ -156,6 +157,21 @@ func TestOverviewShowsChanges(t *testing.T) {
 	if text := fileText(t, filepath.Join(dir, "index.html")); !strings.Contains(text, "strategy.route.worth_usd=2.5") {
 		t.Error("the export has no changes")
 	}
+}
+
+// An export waits for the replay, however long it takes, since nobody can look again.
+func TestExportWaitsForChanges(t *testing.T) {
+	quick, recorded := changePolicy(t, 10), reader(t, changeTraces(100, 1, 1))
+	synctest.Test(t, func(t *testing.T) {
+		v := newViewer(Options{Traces: recorded, Policy: func(sets ...string) (*policies.Policy, error) {
+			time.Sleep(time.Minute)
+			return quick(sets...)
+		}})
+		v.export = &exporter{}
+		if p, err := v.overview(t.Context(), nil); err != nil || p.Changes == nil || len(p.Changes.List) == 0 {
+			t.Errorf("the export has no changes: %v", err)
+		}
+	})
 }
 
 func fileText(t *testing.T, path string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"time"
@@ -118,7 +119,7 @@ func (v *viewer) overview(ctx context.Context, q url.Values) (*overviewPage, err
 	if v.o.Policy != nil && len(traces) > 0 {
 		wait := replayWait
 		if v.export != nil {
-			wait = time.Minute
+			wait = math.MaxInt64 // a file cannot be looked at again
 		}
 		p.Changes = v.replay.changes(v.o.Policy, fmt.Sprintf("%+v", a.Filter), traces, wait)
 	}

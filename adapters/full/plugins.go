@@ -1,10 +1,10 @@
 package full
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -62,22 +62,17 @@ func hostConfig(p *policies.Policy) host.Config {
 	for i := range p.Plugins {
 		b := &p.Plugins[i]
 		c.Plugins[b.Name] = host.PluginConfig{
-			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
+			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: b.CallTimeout,
 			Path: b.Path, Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require, Read: b.Read,
 			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
 	}
-	return c
-}
-
-// verifyTimeout returns the longest timeout of the plugin's verifier blocks, or its call_timeout if that is
-// longer. The block's own timeout limits each verification.
-func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
-	longest := b.CallTimeout
+	// A plugin needs no block of its own. The verifier block's timeout limits each verification.
 	for i := range p.Verifiers {
-		if p.Verifiers[i].Plugin == b.Name {
-			longest = max(longest, p.Verifiers[i].Timeout)
-		}
+		v := &p.Verifiers[i]
+		settings := c.Plugins[v.Plugin]
+		settings.VerifyTimeout = max(settings.VerifyTimeout, cmp.Or(v.Timeout, settings.CallTimeout, host.VerifyTimeout))
+		c.Plugins[v.Plugin] = settings
 	}
-	return longest
+	return c
 }

@@ -1,10 +1,10 @@
 package full
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -62,21 +62,17 @@ func hostConfig(p *policies.Policy) host.Config {
 	for i := range p.Plugins {
 		b := &p.Plugins[i]
 		c.Plugins[b.Name] = host.PluginConfig{
-			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: longestVerification(p, b.Name),
+			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: b.CallTimeout,
 			Path: b.Path, Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require, Read: b.Read,
 			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
 	}
-	return c
-}
-
-// longestVerification returns the longest timeout of the plugin's verifier blocks, each of which limits its own
-// verifications.
-func longestVerification(p *policies.Policy, plugin string) (longest time.Duration) {
+	// A plugin needs no block of its own. The verifier block's timeout limits each verification.
 	for i := range p.Verifiers {
-		if p.Verifiers[i].Plugin == plugin {
-			longest = max(longest, p.Verifiers[i].Timeout)
-		}
+		v := &p.Verifiers[i]
+		settings := c.Plugins[v.Plugin]
+		settings.VerifyTimeout = max(settings.VerifyTimeout, cmp.Or(v.Timeout, settings.CallTimeout, host.VerifyTimeout))
+		c.Plugins[v.Plugin] = settings
 	}
-	return longest
+	return c
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -63,5 +64,24 @@ func TestProgramsAreCheckedBeforeTheirSchemas(t *testing.T) {
 	}
 	if _, err := findPlugin(policies.Plugin{Path: program}); err == nil || !strings.Contains(err.Error(), "is not executable") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The timeout of a verifier block applies to a plugin without a block of its own, too; the longest one does if several
+// verifiers share a plugin.
+func TestTimeoutsOfVerifiers(t *testing.T) {
+	hour, minute := policies.Verifier{Plugin: "tests", Timeout: time.Hour}, policies.Verifier{Plugin: "tests", Timeout: time.Minute}
+	for name, c := range map[string]struct {
+		policy policies.Policy
+		want   time.Duration
+	}{
+		"no block":         {policies.Policy{Verifiers: []policies.Verifier{minute, hour}}, time.Hour},
+		"one has none":     {policies.Policy{Verifiers: []policies.Verifier{minute, {Plugin: "tests"}}}, 10 * time.Minute},
+		"of the block":     {policies.Policy{Verifiers: []policies.Verifier{minute}, Plugins: []policies.Plugin{{Name: "tests", CallTimeout: 2 * time.Minute}}}, 2 * time.Minute},
+		"longer than that": {policies.Policy{Verifiers: []policies.Verifier{hour}, Plugins: []policies.Plugin{{Name: "tests", CallTimeout: 2 * time.Minute}}}, time.Hour},
+	} {
+		if got := hostConfig(&c.policy).Plugins["tests"].VerifyTimeout; got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

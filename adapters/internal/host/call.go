@@ -68,21 +68,21 @@ func isConnectionLost(err error) bool {
 func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, do func(context.Context, *session) error) error {
 	s, err := i.acquire(callCtx)
 	if err != nil {
-		return i.explain(ctx, callCtx, nil, err)
+		return i.explain(ctx, callCtx, timeout, nil, err)
 	}
 	if s.slots != nil {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()
 		case <-callCtx.Done():
-			return i.explain(ctx, callCtx, nil, callCtx.Err())
+			return i.explain(ctx, callCtx, timeout, nil, callCtx.Err())
 		}
 	}
 	s.calls.Add(1)
 	from := time.Now()
 	err = do(callCtx, s)
 	s.calls.Add(-1)
-	err = i.explain(ctx, callCtx, s, err)
+	err = i.explain(ctx, callCtx, timeout, s, err)
 	if err != nil && ctx.Err() != nil {
 		i.countAbandoned(s, time.Since(from), timeout)
 	}
@@ -94,8 +94,8 @@ func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, 
 const clockSlack = 50 * time.Millisecond
 
 // explain converts the error of one attempt. ctx is the caller's, without the host's deadline, which callCtx
-// has; s is nil if no session was called.
-func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) error {
+// has after the timeout; s is nil if no session was called.
+func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, s *session, err error) error {
 	if err == nil {
 		if s != nil {
 			s.recordAnswer()
@@ -126,7 +126,7 @@ func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) 
 		if s != nil {
 			i.countOverrun(s)
 		}
-		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it timed out", Err: err}
+		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: fmt.Sprintf("it did not answer within %s (timeout of its verifier, or its call_timeout)", timeout), Err: err}
 	case s != nil && s.isLost(err):
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}

@@ -58,9 +58,12 @@ type PluginConfig struct {
 	StartTimeout time.Duration
 	// CallTimeout limits a call of an estimator; 0 means 10 s.
 	CallTimeout time.Duration
-	// VerifyTimeout limits a verification; 0 means 10 min.
+	// VerifyTimeout limits a verification; 0 means [VerifyTimeout].
 	VerifyTimeout time.Duration
 }
+
+// VerifyTimeout is the default of [PluginConfig.VerifyTimeout].
+const VerifyTimeout = 10 * time.Minute
 
 func (c PluginConfig) withDefaults() PluginConfig {
 	set := func(d *time.Duration, v time.Duration) {
@@ -70,7 +73,7 @@ func (c PluginConfig) withDefaults() PluginConfig {
 	}
 	set(&c.StartTimeout, 20*time.Second)
 	set(&c.CallTimeout, 10*time.Second)
-	set(&c.VerifyTimeout, 10*time.Minute)
+	set(&c.VerifyTimeout, VerifyTimeout)
 	set(&c.Models.Timeout, time.Minute)
 	c.Models.Calls = cmp.Or(c.Models.Calls, 20)
 	return c

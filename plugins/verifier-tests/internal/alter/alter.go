@@ -48,7 +48,7 @@ type Source struct {
 	Count  int      `json:"count,omitempty"`
 	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
-	// Fault is the reason why nothing could be altered, "" if it could.
+	// Fault is the reason why a test, or all of them, could not be altered; "" if they could.
 	Fault string `json:"fault,omitempty"`
 	// Compared are the comparisons with altered expectations that record what the code returned.
 	Compared []Comparison `json:"compared,omitempty"`

@@ -1,6 +1,7 @@
 # Alters what tests in Python expect, by the syntax tree. See package alter.
 import ast
 import builtins
+import functools
 import json
 import random
 import re
@@ -188,7 +189,7 @@ class Alteration:
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
         self.tests, self.truths, self.left, self.compared = [], [], [], []
-        self.questions, self.answerable = [], []
+        self.questions, self.answerable, self.fault = [], [], ""
         # masked are the edits without which a question would hold what is expected.
         self.masked = []
         # inputs are where the values stand that functions give the code, by functions; it gathers them at first.
@@ -200,6 +201,10 @@ class Alteration:
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n)]
         asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
         self.given = {getattr(a, "id", "") for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
+        # helpers are the functions that are no tests.
+        self.helpers = [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and not f.name.startswith("test") and f.name not in self.names]
+        # lists are what is given a list.
+        self.lists = {self.text(n.targets[0]) for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and (isinstance(n.value, (ast.List, ast.ListComp)) or self.text(n.value) == "list()")}
         self.word = self.draw()
         self.prefix = "_" + self.word + "_"
 
@@ -473,8 +478,7 @@ class Alteration:
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
             return False
         owner = self.text(call.func.value)
-        lists = [n for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and (isinstance(n.value, (ast.List, ast.ListComp)) or self.text(n.value) == "list()")]
-        return owner in self.given or all(self.text(n.targets[0]) != owner for n in lists)
+        return owner in self.given or owner not in self.lists
 
     def is_input(self, member):
         """Whether the test gives the code a value, or something that it is a member of, or changes that."""
@@ -547,7 +551,7 @@ class Alteration:
 
     def is_shared(self, name):
         """Whether functions of the file besides its tests use a name: a double of the code's own would keep what is altered."""
-        return any(isinstance(f, FUNCTIONS) and f is not self.function and not f.name.startswith("test") and f.name not in self.names and name in names(f) for f in ast.walk(self.tree))
+        return any(f is not self.function and name in names(f) for f in self.helpers)
 
     # What is altered.
 
@@ -812,6 +816,8 @@ class Alteration:
             kind = self.body(node)
             if kind is None:
                 return
+            if not self.whole:
+                self.check(node, self.kinds[kind])
             if kind == DATA:
                 return self.left.append(name)
             if kind == TRUTH:
@@ -823,6 +829,21 @@ class Alteration:
             if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH) and self.holds:
                 self.end(node)
         self.tests.append(name)
+
+    def check(self, node, edits):
+        """Raises SyntaxError if a function cannot be read with edits."""
+        first = min([node.lineno] + [d.lineno for d in node.decorator_list])
+        text, _ = self.edited(edits, self.starts[first - 1], self.span(node)[1])
+        ast.parse(b"if 1:\n" * bool(node.col_offset) + text)
+
+    def attempt(self, node, name):
+        """Alters a test, or leaves it as it is where that fails: the others are altered all the same."""
+        counts = len(self.compared), len(self.questions)
+        try:
+            self.test(node, name)
+        except Exception as e:
+            self.fault = "%s: %s" % (name, e)
+            del self.compared[counts[0]:], self.questions[counts[1]:]
 
     def calls_after(self, node):
         """Whether a test makes calls that are in none of its questions, which may compare, too."""
@@ -841,7 +862,7 @@ class Alteration:
             if isinstance(inner, ast.ClassDef):
                 self.functions(inner, name + inner.name + ".")
             elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) and (inner.name.startswith("test") or inner.name in self.names):
-                self.test(inner, name + inner.name)
+                self.attempt(inner, name + inner.name)
 
     def inherit(self, tests):
         """Adds the names that tests have in classes which inherit them in this file."""
@@ -858,15 +879,19 @@ class Alteration:
         if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
-        out, at, count = [], 0, 0
-        for start, end, text in sorted(self.edits + self.retell(), key=lambda e: (e[0], e[0] != e[1], -e[1])):
-            if start >= at:
-                out += [self.source[at:start], text.encode()]
-                at, count = end, count + 1
-        source = b"".join(out) + self.source[at:]
+        source, count = self.edited(self.edits + self.retell(), 0, len(self.source))
         if self.prefix.encode() in source:
             source = self.with_helpers(source)
         return source.decode(), count
+
+    def edited(self, edits, at, end):
+        """Returns a part of the source with edits, and how many of them have an effect."""
+        out, count = [], 0
+        for start, stop, text in sorted(edits, key=lambda e: (e[0], e[0] != e[1], -e[1])):
+            if start >= at and stop <= end:
+                out += [self.source[at:start], text.encode()]
+                at, count = stop, count + 1
+        return b"".join(out) + self.source[at:end], count
 
     def retell(self):
         """Has comments and messages say of what is expected what it is altered to."""
@@ -878,13 +903,21 @@ class Alteration:
         if not others:
             return []
         word = re.compile(r"\\.|%%[a-z]|\{[^{}]*\}|(?<!\w)(%s)(?!\w)" % "|".join(map(re.escape, sorted(others, key=len, reverse=True))), re.S)
-        replaced = lambda start, end: (start, end, word.sub(lambda m: others.get(m[1], m[0]), self.source[start:end].decode()))
-        told = [replaced(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
         lines = [line.decode() for line in self.source.splitlines(keepends=True)]
-        for kind, text, (row, column), _, _ in tokenize.generate_tokens(iter(lines).__next__):
+        place = lambda row, column: self.at(row, len(lines[row - 1][:column].encode()))
+        tokens = list(tokenize.generate_tokens(iter(lines).__next__))
+        # A letter before the quotation mark is none of the text.
+        begins = {place(*start) for kind, _, start, _, _ in tokens if kind in (tokenize.STRING, getattr(tokenize, "FSTRING_START", tokenize.STRING))}
+
+        def replaced(start, end):
+            text = self.source[start:end].decode()
+            is_prefix = lambda m: start + len(text[:m.start()].encode()) in begins
+            return start, end, word.sub(lambda m: m[0] if is_prefix(m) else others.get(m[1], m[0]), text)
+
+        told = [replaced(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
+        for kind, text, (row, column), _, _ in tokens:
             if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
-                start = self.at(row, len(lines[row - 1][:column].encode()))
-                told.append(replaced(start, start + len(text.encode())))
+                told.append(replaced(place(row, column), place(row, column) + len(text.encode())))
         return told
 
     def messages(self):
@@ -937,8 +970,8 @@ def main(request_file, report):
         except Exception as e:  # the other files are altered all the same
             altered.append({"path": file["path"], "text": "", "fault": str(e)})
             continue
-        if count or alteration.left:
-            altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
+        if count or alteration.left or alteration.fault:
+            altered.append({"path": file["path"], "text": text, "fault": alteration.fault, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
     with open(report, "w") as f:
         json.dump(altered, f)
 

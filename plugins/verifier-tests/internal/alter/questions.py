@@ -14,6 +14,7 @@ class Unknown(Exception):
     """What a question needs is not known without a run of the tests."""
 
 
+@functools.lru_cache(None)
 def names(node):
     """The names that code takes from around it; an attribute of the test's class is one."""
     if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("self", "cls"):
@@ -25,17 +26,19 @@ def names(node):
         found -= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
     if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         found -= stored(node)
-    return found
+    return frozenset(found)
 
 
+@functools.lru_cache(None)
 def stored(node):
-    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
 def targets(statement):
     return getattr(statement, "targets", None) or [getattr(statement, "target", ast.Constant(0))]
 
 
+@functools.lru_cache(None)
 def defined(statement):
     """The names that a statement gives a value."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -87,6 +90,7 @@ def questions(alteration, place, text, expected, count, is_bare=False):
         return []
 
 
+@functools.lru_cache(None)
 def is_test(node):
     """Whether a definition is a test, or there for tests."""
     text = " ".join(ast.dump(n) for n in node.decorator_list + getattr(node, "bases", []))
@@ -109,7 +113,7 @@ class Question:
         self.made = set()
         # steps are what calls something; what defines or changes something counts for two.
         self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(parsed(text)))
-        self.need, self.lines = names(parsed(text)), ["_answer = (" + text + ")"]
+        self.need, self.lines = set(names(parsed(text))), ["_answer = (" + text + ")"]
         self.is_state = not has_call(parsed(text))
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
@@ -234,7 +238,8 @@ class Question:
 
     def touched(self, block):
         """What a block may change each time that it runs."""
-        return {n for c in ast.walk(block) if isinstance(c, ast.Call) for n in names(c) & self.local()} - stored(block)
+        local = self.local()
+        return {n for c in ast.walk(block) if isinstance(c, ast.Call) for n in names(c) & local} - stored(block)
 
     def enter(self, owner):
         """Gives what a block has from what it lies in."""

@@ -14,11 +14,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Pruner is a [Driver] whose tests are one program: one that uses a name which the tree lacks, or that panics, keeps the
-// others from running.
+// Pruner is a [Driver] whose tests are compiled or loaded together: one that uses a name which the tree lacks, or that
+// panics, keeps the others from running.
 type Pruner interface {
-	// Prune returns the test files in which a report has compiler errors or panics, without the declarations that
-	// contain one. What uses these does not compile either, and is removed by a further call with the next report.
+	// Prune returns the test files in which a report has such errors, so changed that the others can run: in Go,
+	// without the declarations that contain one. What uses these does not compile either, and is removed by a further
+	// call with the next report.
 	Prune(report *Report, read func(file string) ([]byte, error)) []jail.Change
 }
 

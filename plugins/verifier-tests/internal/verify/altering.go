@@ -49,6 +49,8 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 		for _, source := range found {
 			if source.Fault != "" {
 				e.fault = source.Path + ": " + source.Fault
+			}
+			if source.Count+len(source.Data) == 0 {
 				continue
 			}
 			altered = append(altered, source)

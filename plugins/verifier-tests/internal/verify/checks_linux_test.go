@@ -65,3 +65,21 @@ func TestAnswersThatBreakWhatDidNotRun(t *testing.T) {
 		}
 	}
 }
+
+// The same where a module of tests takes what the answer adds at its top.
+func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
+	find(t, "pytest", "--version")
+	tree := write(t, map[string]string{
+		"pytest.ini":      "[pytest]\npythonpath = .\n",
+		"b.py":            "def old(a, b):\n    return a + b\n",
+		"tests/test_b.py": "from __future__ import annotations\n\nfrom b import (\n    new,\n    newer,\n    old,\n)\n\n\ndef test_old():\n    assert old(2, 3) == 5\n\n\ndef test_absence():\n    assert old(2, 2) not in (5, 6)\n\n\ndef test_broken():\n    assert old(2, 2) == 5\n\n\ndef test_new():\n    assert new(2) + newer() == 6\n",
+	})
+	v := open(t, verify.Config{Command: []string{"pytest"}, Reruns: -1})
+	for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
+		text := file("b.py", "def old(a, b):\n    return "+answer+"\n\n\ndef new(a):\n    return a\n\n\ndef newer():\n    return 4\n")
+		verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{"tests/test_b.py::test_new"}}}, text)
+		if verdict.Outcome != want {
+			t.Errorf("%s: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}

@@ -48,6 +48,8 @@ type Source struct {
 	Count  int      `json:"count,omitempty"`
 	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
+	// Fault is the reason why nothing could be altered, "" if it could.
+	Fault string `json:"fault,omitempty"`
 	// Compared are the comparisons with altered expectations that record what the code returned.
 	Compared []Comparison `json:"compared,omitempty"`
 	// Watched are places that record =false if an assertion within a function of the test fails,

@@ -397,7 +397,7 @@ class Question {
     if (owner.type === "ForOfStatement" && owner.body === inner) return this.bind(owner.left.declarations?.[0]?.id ?? this.refuse(), this.of.items(owner.right));
     if (isFunction(owner)) {
       const kind = outer?.type === "CallExpression" && bodyOf(outer) === owner ? frameworkOf(outer) || nameOf(outer) : "";
-      if (EACH.test(kind) && owner.params.length === 1) return this.bind(owner.params[0], this.of.items(outer.callee.object));
+      if (EACH.test(kind) && outer.callee.object && owner.params.length === 1) return this.bind(owner.params[0], this.of.items(outer.callee.object));
       if (kind !== "test" && kind !== "suite") this.refuse();
       if (this.needs(owner.params.flatMap(patternNames)) || outer.callee.type === "CallExpression") this.refuse();
       if (kind === "test" && !this.isHooked) for (const hook of hooks.toReversed()) this.hook(hook);

@@ -46,7 +46,13 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 		if err := e.runProgram(ctx, interpreter, alter.Languages[language], requests[language], nil, &found); err != nil {
 			return nil, err
 		}
-		altered = append(altered, found...)
+		for _, source := range found {
+			if source.Fault != "" {
+				e.fault = source.Path + ": " + source.Fault
+				continue
+			}
+			altered = append(altered, source)
+		}
 	}
 	return altered, nil
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -41,6 +42,9 @@ func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	plan.Last = []string{"MAVEN_OPTS=" + buildArguments(own)}
 	if m.config.Foreign {
 		return plan, nil
+	}
+	if limit := m.config.MemoryMiB; limit > 0 { // by itself, a JVM takes a part of the machine's memory, whatever the limit is
+		plan.Env = append(plan.Env, fmt.Sprintf("JAVA_TOOL_OPTIONS=-Xmx%dm", limit*7/10))
 	}
 	options := append(plan.emptySettings(".stepfall-"+strings.ToLower(nonce)), "--offline", "--batch-mode",
 		// Without the mirrors of the user's settings, the origin of an artifact must not matter.

@@ -53,9 +53,9 @@ func TestJavaBuildFiles(t *testing.T) {
 func TestArgumentsOfBuilds(t *testing.T) {
 	tree := javaTreeOf(t, map[string]string{"gradle.properties": "org.gradle.jvmargs = -XX:TieredStopAtLevel=4 -Xmx1g\n"})
 	const want = "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Xmx1g -XX:+DisableAttachMechanism"
-	maven, err := newMaven(Config{Env: []string{"MAVEN_OPTS=-XX:TieredStopAtLevel=4 -Xmx1g"}}).Plan([]string{"mvn", "test"}, tree, "n")
-	if err != nil || !slices.Contains(maven.Last, "MAVEN_OPTS="+want) {
-		t.Errorf("Maven: %v %q", err, maven.Last)
+	maven, err := newMaven(Config{Env: []string{"MAVEN_OPTS=-XX:TieredStopAtLevel=4 -Xmx1g"}, MemoryMiB: 1000}).Plan([]string{"mvn", "test"}, tree, "n")
+	if err != nil || !slices.Contains(maven.Last, "MAVEN_OPTS="+want) || !slices.Contains(maven.Env, "JAVA_TOOL_OPTIONS=-Xmx700m") {
+		t.Errorf("Maven: %v %q %q", err, maven.Last, maven.Env)
 	}
 	gradle, err := (&gradle{}).Plan([]string{"gradle", "test"}, tree, "n")
 	if err != nil || !slices.Contains(gradle.Argv, "-Dorg.gradle.jvmargs="+want) {

@@ -281,6 +281,8 @@ type Config struct {
 	Report string
 	// State is a directory for the build caches of trusted runs; empty means that there is none.
 	State string
+	// MemoryMiB is the limit of a run's memory; 0 means that there is none.
+	MemoryMiB int64
 	// Foreign means that the command uses the toolchains of a container, not this machine's.
 	Foreign bool
 	// Env are the variables of the configuration.

@@ -58,7 +58,7 @@ func New(c Config, j jail.Walls) *Verifier {
 	if c.Runtime == "container" {
 		v.containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image, Dir: c.ContainerDir, Runtime: c.OCIRuntime}}
 	}
-	v.runner = runner.For(c.Command, runner.Config{Report: c.Report, State: c.CacheDir, Foreign: v.containers != nil, Env: v.env, Log: c.Log})
+	v.runner = runner.For(c.Command, runner.Config{Report: c.Report, State: c.CacheDir, Foreign: v.containers != nil, Env: v.env, Log: c.Log, MemoryMiB: c.MemoryMiB})
 	v.programs = sync.OnceValue(v.findPrograms)
 	return v
 }

@@ -95,7 +95,7 @@ func TestAttackMaven(t *testing.T) {
 	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")
 	tree := javaTree(t)
-	config := verify.Config{Command: []string{mvn, "-q", "test"}}
+	config := verify.Config{Command: []string{mvn, "-q", "test"}, MemoryMiB: 4096}
 	// What an earlier run left is neither this one's nor changed by an answer.
 	stale := filepath.Join(tree, "target", "surefire-reports", "TEST-calc.GoneCheck.xml")
 	if err := os.MkdirAll(filepath.Dir(stale), 0o755); err != nil {

@@ -322,9 +322,11 @@ function alter({ path, text: written }) {
     if (node.type !== "CallExpression" || !names.test(nameOf(node)) || node.arguments.length === 0) return false;
     const [first, second] = node.arguments;
     if (isKnown(first) && isKnown(second || node.callee.object || {})) return false; // what it returns is what the code returns
-    if (second) oneOf(first, second, nameOf(node));
-    else if (node.callee.object) oneOf(node.callee.object, first, nameOf(node));
-    else expected(first, nameOf(node));
+    // What it takes for equal is its own affair, unlike what an assertion does.
+    const by = names === COMPARER && !PART.test(nameOf(node)) ? "equals" : nameOf(node);
+    if (second) oneOf(first, second, by);
+    else if (node.callee.object) oneOf(node.callee.object, first, by);
+    else expected(first, by);
     return true;
   }
   // isHanded is whether a node lies in a function that the code under test may call and guard.
@@ -388,6 +390,11 @@ function alter({ path, text: written }) {
       if ((argument.type === "Identifier" ? bound(argument.name) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
     }
   }
+  // isUsed is whether the value of a call is passed on or kept. An assertion's is not: this is a function of that name.
+  function isUsed(call, above) {
+    const by = above.findLast((n) => n !== call && !/^(Logical|Conditional)/.test(n.type));
+    return /^(Call|New)/.test(by?.type) || (call.callee.object !== undefined && /^(Unary|Binary|Assignment|VariableDeclarator)/.test(by?.type));
+  }
   // condition alters what makes a test fail when it is true.
   function condition(node, isWithin) {
     if (MACHINE.test(source(node))) return;
@@ -415,8 +422,7 @@ function alter({ path, text: written }) {
       if (above.some((n) => n !== node && found.some((f) => f.node === n))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
       const before = questions.leaves;
-      // An assertion returns nothing that is passed on: what does is a function of that name.
-      if (inner.type === "CallExpression" && !above.at(-2)?.arguments?.includes(inner)) assertion(inner);
+      if (inner.type === "CallExpression" && !isUsed(inner, above)) assertion(inner);
       if (inner.type === "CallExpression" && questions.leaves === before && lookOf(inner, source)) questions.isOpen = true;
       if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {

@@ -417,3 +417,12 @@ func FuzzGo(f *testing.F) {
 		}
 	})
 }
+
+// A file that cannot be altered is named, and the others are altered all the same.
+func TestFaults(t *testing.T) {
+	const test = "const test = require('node:test'), assert = require('node:assert');\ntest('a', () => assert.equal(f(1), 'x'));\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Files: []Source{{Path: "a.test.js", Text: "const = 1;"}, {Path: "b.test.js", Text: test}}})
+	if len(altered) != 2 || altered[0].Fault == "" || altered[0].Path != "a.test.js" || altered[1].Fault != "" || altered[1].Count == 0 {
+		t.Errorf("%+v", altered)
+	}
+}

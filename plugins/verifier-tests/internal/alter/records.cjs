@@ -35,13 +35,16 @@ function ${prefix}end(f) {
 function records(prefix, path, nodes) {
   const isModule = nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
   const file = JSON.stringify("../".repeat(path.split("/").length - 1) + request.record);
-  return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs";` : ""}
+  const fs = isModule ? prefix + "fs" : 'require("node:fs")';
+  return `${isModule ? `import * as ${prefix}fs from "node:fs";` : ""}
 ${plain.toString().replaceAll("plain(", prefix + "plain(")}
 ${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
 ${stepOf.toString().replace("stepOf(", prefix + "stepOf(")}
 function ${prefix}saw(site, v, isLoose, near) {
   const line = site + "\\t" + ${prefix}note(near ? ${prefix}stepOf(v, near) : v, isLoose) + "\\n";
-  ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
+  // Without options, which would have the properties that a test adds to all objects.
+  const to = (${prefix}saw.to ??= ${fs}.openSync(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, "a"));
+  ${fs}.writeSync(to, line);
   return v;
 }
 function ${prefix}hold(site, v, isLoose, near) {

@@ -81,14 +81,19 @@ func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unkno
 
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
-// tryExpectations reruns the tests of a passed answer with altered expectations and adds the result to the
-// verdict. It fails an answer whose tests pass whatever they expect, and makes the verdict inconclusive if that is
-// possible.
-func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+func (v *Verifier) newExpectations(a *attempt, j *judgement, passed *runner.Report) *expectations {
 	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.IsExitCode, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)
+	return e
+}
+
+// tryExpectations reruns the tests of a passed answer with altered expectations and adds the result to the
+// verdict. It fails an answer whose tests pass whatever they expect, and makes the verdict inconclusive if that is
+// possible.
+func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	e := v.newExpectations(a, j, passed)
 	var err error
 	if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
 		return nil, err
@@ -99,6 +104,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	}
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
+	}
+	if e.fault != "" {
+		verdict.Evidence += "\nno expectation could be altered in " + e.fault
 	}
 	if err := e.askOutside(ctx, tests); err != nil {
 		return nil, err

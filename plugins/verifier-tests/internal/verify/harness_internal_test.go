@@ -55,3 +55,24 @@ func TestUnusableOffline(t *testing.T) {
 		}
 	}
 }
+
+// A process of tests that crashes or does not start on the untouched tree is no evidence against an answer; a limit for
+// each test is advised where the run has none.
+func TestUnusableCrash(t *testing.T) {
+	const fork = "[ERROR] Error occurred in starting fork, check output in log\n[ERROR] Process Exit Code: 1\n[ERROR] Crashed tests:\n[ERROR] a.BTest"
+	for _, c := range []struct {
+		report runner.Report
+		end    jail.End
+		want   string
+	}{
+		{runner.Report{Broken: fork}, jail.EndExit, "raise memory_mib"},
+		{runner.Report{Broken: fork, Tests: []runner.Test{{Name: "t"}}}, jail.EndExit, ""},
+		{runner.Report{Broken: "[ERROR] COMPILATION ERROR"}, jail.EndExit, ""},
+		{runner.Report{}, jail.EndTimeout, "give each a limit"},
+	} {
+		p := &preflight{report: &c.report, result: &jail.Result{End: c.end, ExitCode: 1}}
+		if got := p.unusable(sdk.Checks{}); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

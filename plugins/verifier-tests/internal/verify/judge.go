@@ -84,7 +84,7 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	verdict := j.decide(checks)
 	switch {
 	case verdict.Outcome == sdk.Failed:
-		return j.excuse(verdict, checks), nil
+		return v.excuseCommand(ctx, a, j, last, j.excuse(verdict, checks))
 	case verdict.Outcome != sdk.Passed:
 		return verdict, nil
 	case len(j.examples) > 0:
@@ -161,6 +161,25 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence)
 	}
 	return verdict
+}
+
+// excuseCommand makes a failure inconclusive if the command, with only an exit code, fails as on the untouched tree, and
+// fails so there whatever is in the tests and in the changed files: it does not come to reading them.
+func (v *Verifier) excuseCommand(ctx context.Context, a *attempt, j *judgement, last *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	if verdict.Outcome != sdk.Failed || !v.runner.IsExitCode || j.before == nil || plain(last.FirstFailure()) != plain(j.before.report.FirstFailure()) {
+		return verdict, nil
+	}
+	e := v.newExpectations(a, j, last)
+	if len(e.files) == 0 {
+		return verdict, nil
+	}
+	for _, change := range a.changes {
+		e.files = append(e.files, change.Path)
+	}
+	if read, err := e.areRead(ctx); read || err != nil {
+		return verdict, err
+	}
+	return j.verdict(sdk.Inconclusive, "the command fails as on the untouched tree, before it reads its tests or what is changed:\n"+last.FirstFailure()), nil
 }
 
 // checkStopped returns the verdict on a run that left no usable report, or nil.

@@ -152,6 +152,9 @@ func lackedBy(t *tree, report *runner.Report) string {
 // that would have to download something, or that has no toolchain.
 var refused = regexp.MustCompile(`(?im)permission denied|read-only file system|(in|for) offline mode|could not create local repository|^error: (rustup could not|toolchain '.*' is not installed|no override and no default toolchain)`)
 
+// crashed matches messages of Surefire about the JVM in which tests run.
+var crashed = regexp.MustCompile(`(?m)Error occurred in starting fork|The forked VM terminated|^(\[ERROR\] )?Crashed tests:`)
+
 // absent matches messages of a command that does not find the tests that it has to run.
 var absent = regexp.MustCompile(`(?m)^Could not find '|^ERROR: file or directory not found: `)
 
@@ -169,10 +172,11 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 		isSo bool
 		why  string
 	}{
-		{p.result.End == jail.EndTimeout, "the run timed out: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
+		{p.result.End == jail.EndTimeout, "the run timed out: raise timeout; run the tests once outside, so that their toolchain has compiled what they need; or, if what must be fixed makes a test hang, give each a limit, such as --test-timeout=10000 of node --test"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
 		{p.lacks == "" && slices.Contains([]int{126, 127}, code), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
 		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
+		{len(p.report.Tests) == 0 && crashed.MatchString(broken), "the process of the tests crashes or does not start there (if for want of memory, raise memory_mib): " + broken},
 		{refused.MatchString(broken), "the command is denied what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
 		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},

@@ -298,7 +298,11 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	if test := e.swallowingTest(tests); test != "" {
 		return e.j.verdict(sdk.Inconclusive, "a test passes although an assertion in it fails, or is about what is no number: "+test), nil
 	}
-	return e.blindVerdict(e.comparisons(tests), e.returned), nil
+	comparisons := e.comparisons(tests)
+	if e.whole && !isShell && len(comparisons) > 0 && !isReached(comparisons, e.returned) {
+		return nil, errNotBuilt // all of them are in files that the command does not run
+	}
+	return e.blindVerdict(comparisons, e.returned), nil
 }
 
 // swallowingTest returns a test that passed in the last run although an assertion in it failed that must hold whatever

@@ -75,6 +75,23 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	}
 }
 
+// A command that ends before it reads the tests or the changed files does not fail because of an answer. One that reads
+// them does, even if its output stays as it was.
+func TestCommandThatLacksATool(t *testing.T) {
+	find(t, "node")
+	tree := map[string]string{"add.js": "exports.add = (a, b) => a - b;\n", "test/add.test.js": "if (require('../add').add(1, 1) !== 2) throw 'wrong sum';\n"}
+	for script, want := range map[string]sdk.Outcome{
+		"ls missing-tool.json && node test/add.test.js": sdk.Inconclusive,
+		"node test/add.test.js":                         sdk.Failed,
+	} {
+		v := open(t, verify.Config{Command: []string{"sh", "-c", script}})
+		verdict := judge(t, v, &sdk.Query{WorkDir: write(t, tree)}, file("add.js", "exports.add = (a, b) => a * b - b;"))
+		if verdict.Outcome != want || want == sdk.Inconclusive && !strings.Contains(verdict.Evidence, "missing-tool.json") {
+			t.Errorf("%s: %s: %s", script, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}
+
 // A command that starts no test on the untouched tree is no evidence about any answer, unless answers add the tests.
 func TestCommandThatStartsNoTest(t *testing.T) {
 	nodeTree := map[string]string{"add.js": "exports.add = (a, b) => a - b;\n", "test/add.test.js": "require('node:test')('adds', () => require('assert').equal(require('../add').add(1, 1), 2));\n"}

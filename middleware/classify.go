@@ -29,6 +29,22 @@ func IsSent(c *sdk.Call) bool {
 	return !c.Failed() || c.Error != unavailableError(c.Model).Error()
 }
 
+// HasEscalated reports whether a step asked another model after it had an answer. Models that were asked at once, and
+// those asked because a call failed, are no escalation.
+func HasEscalated(t *sdk.Trace) bool {
+	var answer *sdk.Call
+	for i := range t.Calls {
+		switch c := &t.Calls[i]; {
+		case answer == nil && c.Error == "":
+			answer = c
+		case answer == nil || c.Model == answer.Model || c.Attempt > 1 || !IsSent(c):
+		case c.Start.IsZero() || !c.Start.Before(answer.Start.Add(answer.Latency)):
+			return true
+		}
+	}
+	return false
+}
+
 // CallsSent counts the calls of a step that were sent to a server.
 func CallsSent(t *sdk.Trace) (n int) {
 	for i := range t.Calls {

@@ -90,16 +90,16 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s does not support embeddings; %s", model, m.embedder.names())}
 	}
 	info := InfoFrom(ctx)
+	query := &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels}
 	call := &embeddingRequest{e: m.embedder, request: request}
-	if m.embedder.engine.HasCap() {
+	if m.embedder.engine.HasCap(ctx, query) {
 		var err error
 		if call.request, call.notSent, err = keepCountedEmbedding(request); err != nil {
 			return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: err.Error()}
 		}
 	}
 	result, err := m.embedder.engine.Run(ctx, step.Request{
-		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
-		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
+		Query: query, Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
 		PromptBytes:  len(request), // the JSON text has more bytes than the input has tokens
 		ContextReads: countFiles(request),
 		Exclude:      func(i int) string { return m.embedder.targets[i].exclude() },

@@ -37,10 +37,6 @@ type call struct {
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	c.resolved, c.params = Resolve(options...)
-	if m.engine.HasCap() {
-		c.notSent = c.dropUncounted()
-	}
-	adapt(&c.resolved)
 	c.streamed = c.resolved.StreamingFunc != nil || c.resolved.StreamingReasoningFunc != nil || c.params.OnDelta != nil
 
 	info, q := InfoFrom(ctx), &c.query
@@ -48,6 +44,10 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 		ID: info.QueryID, Group: info.Group, Run: m.c.Redact.Text(info.Run), Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
 		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.resolved.MaxTokens,
 	}
+	if m.engine.HasCap(ctx, q) {
+		c.notSent = c.dropUncounted()
+	}
+	adapt(&c.resolved)
 	c.setFormat()
 	q.Tools = queryTools(c.resolved.Tools)
 	q.ToolChoice = c.neededCall()

@@ -109,6 +109,21 @@ func TestToolsWithinMessagesUnderACap(t *testing.T) {
 	}
 }
 
+// A ledger without a cap on the tenant leaves requests as they are, and a model without a limit on its answers can be
+// asked: only tenants with a cap lose tools of unknown cost, and the model.
+func TestALedgerWithoutACap(t *testing.T) {
+	ledger := step.NewMemory(step.Caps{Tenants: map[string]float64{"capped": 1e6}})
+	for tenant, want := range map[string]int{"capped": 0, "free": 1} {
+		s := &modelOf{nativeModel{resp: text("fine")}, middleware.DialectResponses}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}, Step: step.Config{Ledger: ledger}})
+		ctx := middleware.WithInfo(t.Context(), middleware.Info{Tenant: tenant})
+		_, err := m.GenerateContent(ctx, human("q"), middleware.WithParams(middleware.Params{Dialect: middleware.DialectResponses, RawTools: []json.RawMessage{json.RawMessage(`{"type":"image_generation"}`)}}))
+		if err != nil || len(s.params.RawTools) != want {
+			t.Errorf("%s: sent tools %s, want %d; %v", tenant, s.params.RawTools, want, err)
+		}
+	}
+}
+
 // A service tier is sent under a cap if its price is known.
 func TestTiersOfAnUnknownPrice(t *testing.T) {
 	for tier, want := range map[string]string{"priority": "priority", "Flex": "Flex", "ultra": ""} {

@@ -74,5 +74,5 @@ func TestFiguresAfterAPrune(t *testing.T) {
 	}
 	contains("the first page", string(first), "5 steps cost 2.50 USD, and the 2 whose traces are kept and read 1.00 USD: 75 % less than asking large each time",
 		"5 steps, 5 calls, 0.500 USD a step; 3 steps not read yet, or no longer kept<", "on 2 steps whose traces are kept and read, its cost is", "; of the 2 steps whose traces are kept and read<",
-		"of 2 steps whose traces are kept and read got an answer;", "</a> of 5 steps asked more than one model")
+		"of 2 steps whose traces are kept and read got an answer;", "</a> of 5 steps asked another model after an answer")
 }

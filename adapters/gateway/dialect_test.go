@@ -208,7 +208,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{chatPath, `{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}`, `"input_audio"`, "messages[0].content[0].type", 400},
 		{chatPath, `{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 600) + `"}]}`, "larger than 600 bytes", "", 413},
 		{responsesPath, `{}`, "there is none", "input", 400},
-		{responsesPath, `{"input": "hi", "previous_response_id": "resp_1"}`, "keeps no state", "previous_response_id", 400},
+		{responsesPath, `{"input": "hi", "previous_response_id": "resp_1"}`, "store: false", "previous_response_id", 400},
 		{responsesPath, `{"input": "hi", "background": true}`, "keeps no state", "background", 400},
 		{responsesPath, `{"input": [{"type": "item_reference", "id": "x"}]}`, "Send the items", "input[0]", 400},
 		{messagesPath, `{"messages": [{"role": "user", "content": "hi"}]}`, "Field required", "", 400},

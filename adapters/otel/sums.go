@@ -38,7 +38,7 @@ func newSums(meter metric.Meter) (s sums, err error) {
 	counter(&s.steps, "stepfall.steps", "{step}", "Steps, by the model of the answer, tenant, reason to stop and mode")
 	counter(&s.calls, "stepfall.calls", "{call}", "Calls of models, by model, tenant and result: answer, error, or refused where the request was")
 	counter(&s.tokens, "stepfall.tokens", "{token}", "Tokens, by model, tenant and direction")
-	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked more than one model, by tenant")
+	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked another model after an answer, by tenant")
 	counter(&s.refusals, "stepfall.requests.refused", "{request}", "Requests that the gateway itself turned away, by reason: unknown_key, forbidden, rate_limit, budget or store_unavailable")
 	if err == nil {
 		s.spent, err = newUSDSums(meter)
@@ -60,13 +60,10 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		attribute.String("stop", string(t.Stop)), attribute.String("mode", t.Mode)))
 	s.decision.Record(ctx, t.Overhead.Seconds())
 	own := t.ForSums()
-	asked, rest := map[string]bool{}, own.CostUSD
+	rest := own.CostUSD
 	for i := range own.Calls {
 		c := &own.Calls[i]
-		if !middleware.IsSent(c) {
-			continue
-		}
-		if asked[c.Model] = true; own != t { // an attempt's calls have their own traces
+		if own != t || !middleware.IsSent(c) { // an attempt's calls have their own traces
 			continue
 		}
 		rest -= c.CostUSD
@@ -88,7 +85,7 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	if rest > leastUSD/2 {
 		s.spent.add(say.Verdicts, tenant.Value.AsString(), rest)
 	}
-	if len(asked) > 1 {
+	if middleware.HasEscalated(own) {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
 	}
 	s.accounts.record(ctx, tenant.Value.AsString(), t)

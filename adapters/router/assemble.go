@@ -29,9 +29,8 @@ type Assembly struct {
 	Route func(q *sdk.Query) middleware.Route
 	// Sessions holds the policy's settings for conversations.
 	Sessions middleware.SessionConfig
-	// Caps are the caps on runs and tenants; Capped reports whether there are any.
-	Caps   step.Caps
-	Capped bool
+	// Caps are the caps on runs and tenants.
+	Caps step.Caps
 	// Learned holds the verifiers' error rates from the policy's profile.
 	Learned map[string]cascade.Rates
 
@@ -54,7 +53,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 		},
 		Sessions: sessions(p),
 	}
-	a.Caps, a.Capped = caps(p)
+	a.Caps = caps(p)
 	for i := range p.Models {
 		m := &p.Models[i]
 		a.Step.Candidates = append(a.Step.Candidates, step.Candidate{Model: m.SDK(), Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens})
@@ -264,7 +263,7 @@ func sessions(p *policies.Policy) middleware.SessionConfig {
 	return c
 }
 
-func caps(p *policies.Policy) (caps step.Caps, capped bool) {
+func caps(p *policies.Policy) (caps step.Caps) {
 	caps = step.Caps{RunUSD: p.Budget.RunUSD, TenantUSD: p.Budget.TenantUSD, TenantPeriod: p.Budget.TenantPeriod}
 	for _, t := range p.Budget.Tenants {
 		if caps.Tenants == nil {
@@ -272,5 +271,5 @@ func caps(p *policies.Policy) (caps step.Caps, capped bool) {
 		}
 		caps.Tenants[t.Name] = t.USD
 	}
-	return caps, caps.RunUSD > 0 || caps.TenantUSD > 0 || caps.Tenants != nil
+	return caps
 }

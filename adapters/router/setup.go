@@ -153,7 +153,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 		return shared.Ledger(a.Caps), nil
 	}
 	switch {
-	case !a.Capped:
+	case !a.Caps.Any():
 		return nil, nil
 	case s.policy.Budget.Ledger == "":
 		return r.accounts.With(a.Caps), nil

@@ -59,6 +59,27 @@ func TestTenantsOfARun(t *testing.T) {
 	}
 }
 
+// Sums and the filter count a step as escalated if it asked another model after an answer, not if it asked two at once.
+func TestTwoModelsAtOnceAreNoEscalation(t *testing.T) {
+	s, start := open(t, filepath.Join(t.TempDir(), "s.db")), time.Unix(1e9, 0)
+	var entries []store.Entry
+	for i, second := range []time.Time{start, start.Add(time.Minute)} {
+		entries = append(entries, store.Entry{Trace: &sdk.Trace{ID: fmt.Sprintf("%032x", i), Start: start, Chosen: "b", Calls: []sdk.Call{
+			{Model: "a", Attempt: 1, Start: start, Latency: time.Second}, {Model: "b", Attempt: 1, Start: second, Latency: time.Second},
+		}}})
+	}
+	if err := s.Record(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	sums, err := s.Sums(t.Context(), nil, store.Filter{})
+	if err != nil || len(sums) != 1 || sums[0].Steps != 2 || sums[0].Escalated != 1 {
+		t.Errorf("sums %+v, %v", sums, err)
+	}
+	if steps, err := s.Steps(t.Context(), store.Filter{Escalated: true}); err != nil || len(steps) != 1 || steps[0].ID != entries[1].Trace.ID {
+		t.Errorf("escalated %+v, %v", steps, err)
+	}
+}
+
 func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 	dir := t.TempDir()
 	spend := func(t *testing.T, path string) *Store {

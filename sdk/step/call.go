@@ -146,7 +146,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	rec.CostUSD = sdk.RoundUSD(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
-	if stands > rec.CostUSD && r.e.HasCap() {
+	if stands > rec.CostUSD && r.hasCap {
 		r.addNote(fmt.Sprintf("the cost of %s is unknown: its worst case of %.6g USD counts under the caps", rec.Model, stands))
 	}
 	r.noteSettling(r.settle(ctx, held, rec.CostUSD, stands))
@@ -219,7 +219,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	if answer.Latency == 0 {
 		answer.Latency = rec.Latency
 	}
-	if rec.UsageDoubt = most.bookAnswer(answer, r.cut == nil, r.e.HasCap()); rec.UsageDoubt != "" {
+	if rec.UsageDoubt = most.bookAnswer(answer, r.cut == nil, r.hasCap); rec.UsageDoubt != "" {
 		r.addNote(m.Name + ": estimated: " + rec.UsageDoubt)
 	}
 	if factor := cmp.Or(answer.PriceFactor, 1); factor != 1 {

@@ -2,6 +2,7 @@ package step
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 
@@ -46,7 +47,7 @@ const (
 
 // demandOf returns the demand of one call of candidate i.
 func (r *run) demandOf(i int) demand {
-	d := r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.e.HasCap())
+	d := r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.hasCap)
 	if r.req.Surcharge != nil {
 		d.usd *= r.req.Surcharge(i)
 	}
@@ -133,8 +134,10 @@ func isUnbounded(m *sdk.Model, limit int) bool {
 	return m.Price.Output > 0 && m.MaxOutputTokens <= 0 && limit <= 0
 }
 
-// HasCap reports whether calls are made under a reservation.
-func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
+// HasCap reports whether calls for the query are made under a reservation.
+func (e *Engine) HasCap(ctx context.Context, q *sdk.Query) bool {
+	return e.c.StepCapUSD > 0 || e.c.Ledger != nil && (e.caps == nil || e.caps.HasCapOn(ctx, q))
+}
 
 // refute returns why a call with demand d cannot have used u, or "". The answer is nil if the call did
 // not complete.

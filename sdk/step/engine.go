@@ -186,11 +186,13 @@ type Engine struct {
 	verdictCosts []verdictCost
 	// waitable wraps the ledger if steps can wait for room under its caps, else nil.
 	waitable *waitableLedger
+	caps     CapReader // the ledger, if it is one
 }
 
 // New returns an engine, or an error that lists every fault of the configuration.
 func New(c Config) (*Engine, error) {
 	e := &Engine{c: c.withDefaults(), estimatorCooldowns: make([]cooldown, len(c.Estimators)), verifierCooldowns: make([]cooldown, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
+	e.caps, _ = c.Ledger.(CapReader)
 	faults := c.faults()
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)
@@ -269,7 +271,7 @@ func (e *Engine) add(cand *Candidate) (faults []error) {
 	case slices.Contains(e.names, m.Name):
 		faults = append(faults, fmt.Errorf("two candidates are called %s", m.Name))
 	}
-	if (e.c.StepCapUSD > 0 || e.c.Ledger != nil) && m.MaxOutputTokens == 0 && m.Price.Output > 0 {
+	if (e.c.StepCapUSD > 0 || e.c.Ledger != nil && (e.caps == nil || e.caps.HasCaps())) && isUnbounded(&m, 0) {
 		faults = append(faults, fmt.Errorf("model %s: a budget needs the model's max_output_tokens to know the worst case", m.Name))
 	}
 	if prior == (sdk.Estimate{}) {

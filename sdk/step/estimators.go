@@ -105,7 +105,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *cooldown, req *
 		return nil
 	}
 	askCtx, own := ctx, (*purse)(nil)
-	if s.CallsModels && r.e.HasCap() {
+	if s.CallsModels && r.hasCap {
 		askCtx, own = r.openPurse(ctx, 0)
 	}
 	if s.Timeout > 0 {

@@ -362,7 +362,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 		}
 	}
 	verifyCtx, own := ctx, (*purse)(nil)
-	if v.CallsModels && r.e.HasCap() {
+	if v.CallsModels && r.hasCap {
 		verifyCtx, own = r.openPurse(ctx, worst)
 	}
 	if v.CallsModels && v.MaxCostUSD > 0 {

@@ -15,6 +15,15 @@ type Ledger interface {
 	Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error)
 }
 
+// CapReader is an optional interface of a [Ledger] that has no cap on some queries. Their calls are made as without
+// a ledger; with other ledgers every call is made as under a cap.
+type CapReader interface {
+	// HasCaps reports whether caps are known before any query: then each model with a price needs MaxOutputTokens.
+	HasCaps() bool
+	// HasCapOn reports whether any account of the query has a cap.
+	HasCapOn(ctx context.Context, q *sdk.Query) bool
+}
+
 // Shortage is an optional interface of the errors of [Ledger.Reserve]: how much is missing, and whether
 // under the cap of the query's run or of its tenant. A step does not wait for pending reservations that
 // hold less than that.

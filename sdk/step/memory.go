@@ -25,12 +25,25 @@ type Caps struct {
 	TenantPeriod time.Duration
 }
 
+// Any reports whether any account can have a cap.
+func (c *Caps) Any() bool { return c.RunUSD > 0 || c.TenantUSD > 0 || len(c.Tenants) > 0 }
+
+// ApplyTo reports whether the query's run or tenant has a cap.
+func (c *Caps) ApplyTo(q *sdk.Query) bool {
+	return c.RunUSD > 0 && q.RunName() != "" || c.TenantCap(q.Tenant) > 0
+}
+
+// TenantCap returns the cap of a tenant in US dollars, 0 for none.
+func (c *Caps) TenantCap(name string) float64 {
+	if usd, own := c.Tenants[name]; own {
+		return usd
+	}
+	return c.TenantUSD
+}
+
 // Tenant returns the cap of a tenant, 0 for none, and the name of its account at that time.
 func (c *Caps) Tenant(name string, now time.Time) (usd float64, account string) {
-	usd, own := c.Tenants[name]
-	if !own {
-		usd = c.TenantUSD
-	}
+	usd = c.TenantCap(name)
 	if c.TenantPeriod <= 0 {
 		return usd, name
 	}
@@ -139,6 +152,12 @@ func (e *capError) Unwrap() error { return sdk.ErrBudgetExhausted }
 func (e *capError) MissingUSD() (usd float64, ofRun bool) {
 	return float64(e.missing) / pico, e.ofRun
 }
+
+// HasCaps implements [CapReader].
+func (m *Memory) HasCaps() bool { return m.caps.Any() }
+
+// HasCapOn implements [CapReader].
+func (m *Memory) HasCapOn(_ context.Context, q *sdk.Query) bool { return m.caps.ApplyTo(q) }
 
 // Reserve implements [Ledger].
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {

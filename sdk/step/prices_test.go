@@ -147,7 +147,8 @@ func TestEachFaultOfAConfiguration(t *testing.T) {
 	}{
 		"plain":                                {step.Candidate{Model: m(sdk.Price{Input: 1, Output: 1}, 0)}, 0, nil, ""},
 		"a cap and no longest answer":          {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 1, nil, "max_output_tokens"},
-		"a ledger and no longest answer":       {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 0, step.NewMemory(step.Caps{}), "max_output_tokens"},
+		"a ledger and no longest answer":       {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 0, step.NewMemory(step.Caps{RunUSD: 1}), "max_output_tokens"},
+		"a ledger without caps":                {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 0, step.NewMemory(step.Caps{}), ""},
 		"a cap and a longest answer":           {step.Candidate{Model: m(sdk.Price{Output: 1}, 100)}, 1, nil, ""},
 		"a cap and answers for nothing":        {step.Candidate{Model: m(sdk.Price{Input: 1}, 0)}, 1, nil, ""},
 		"a prior of 0":                         {step.Candidate{Model: m(sdk.Price{}, 0), Quality: sdk.Estimate{Mean: 0, StdDev: 0.1}}, 0, nil, ""},
@@ -163,6 +164,28 @@ func TestEachFaultOfAConfiguration(t *testing.T) {
 		_, err := step.New(step.Config{Strategy: route(t), Candidates: []step.Candidate{c.candidate}, StepCapUSD: c.capUSD, Ledger: c.ledger})
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", what, err, c.want)
+		}
+	}
+}
+
+// keyCaps has caps that are known only at a query, such as those of a store's keys.
+type keyCaps struct{ *step.Memory }
+
+func (keyCaps) HasCaps() bool { return false }
+
+// A model without a limit on its answers is excluded from queries with a cap, unless the query has a limit, and
+// answers the others.
+func TestNoLongestAnswerUnderACap(t *testing.T) {
+	e := engine(t, step.Config{Strategy: route(t), Candidates: []step.Candidate{{Model: sdk.Model{Name: "m", ContextTokens: 1000, Price: sdk.Price{Output: 1}}}}, Ledger: keyCaps{step.NewMemory(step.Caps{Tenants: map[string]float64{"capped": 1e6}})}})
+	for _, c := range []struct {
+		tenant string
+		limit  int
+		want   string
+	}{{"free", 0, ""}, {"capped", 100, ""}, {"capped", 0, "no output limit"}} {
+		q := query()
+		q.Tenant, q.MaxOutputTokens = c.tenant, c.limit
+		if _, err := e.Run(t.Context(), step.Request{Query: q, Caller: says()}); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, limit %d: %v, want %q", c.tenant, c.limit, err, c.want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type run struct {
 	strategy cascade.Strategy
 	lambdas  []float64 // the strategy's
 	only     int
+	hasCap   bool // calls are made under a reservation
 	// twoLeft says that no more than two of several candidates were feasible when the step began: whether
 	// their answers agree then does not change which one is returned.
 	twoLeft      bool
@@ -71,7 +72,7 @@ type buffers struct {
 // of the calls.
 func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	start := e.c.Now()
-	r := e.start(&req, start)
+	r := e.start(ctx, &req, start)
 	stop, answer, err := r.loop(ctx)
 	if err == nil && r.refusals > 0 && r.isRejected(answer) {
 		stop, answer, err = sdk.StopRefused, -1, r.stopFailed(sdk.ErrRequestRefused)
@@ -125,11 +126,11 @@ func (e *Engine) release(r *run) {
 	e.runs.Put(r)
 }
 
-func (e *Engine) start(req *Request, now time.Time) *run {
+func (e *Engine) start(ctx context.Context, req *Request, now time.Time) *run {
 	n := len(e.models)
 	q := req.Query
 	r := e.acquire(n)
-	r.e, r.req, r.q, r.only, r.capWorstUSD = e, req, q, -1, -1
+	r.e, r.req, r.q, r.only, r.capWorstUSD, r.hasCap = e, req, q, -1, -1, e.HasCap(ctx, q)
 	r.state.Coin = e.c.Coin()
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
 	r.strategy = req.Strategy
@@ -157,6 +158,9 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 		why := needs.infeasible(&e.models[i], q)
 		if why == "" && req.Exclude != nil {
 			why = req.Exclude(i)
+		}
+		if why == "" && r.hasCap && isUnbounded(&e.models[i], q.MaxOutputTokens) {
+			why = unboundedReason
 		}
 		if why != "" {
 			r.drop(i, why)

@@ -84,7 +84,7 @@ func (a *Request) responsesParam(name string, f field) {
 		}
 		keepExtra(p, middleware.DialectResponses, name, f)
 	case "previous_response_id", "conversation", "prompt":
-		f.refusef("this gateway keeps no state: send the conversation as input")
+		f.refusef("this gateway keeps no state: send the conversation as input, as many clients do if they are set to store: false")
 	case "background":
 		if f.truth() {
 			f.refusef("this gateway keeps no state: answers are given at once or streamed")

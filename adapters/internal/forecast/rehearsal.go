@@ -115,7 +115,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	c.Checks, c.Traces, c.Explain = []step.Check{{Name: "check:recorded", Fault: r.recordedFault}}, o.Traces, o.Explain
 	// As many failures as were recorded, without backoff.
 	c.Retry.BaseDelay, c.Retry.MaxDelay, c.CapWait = 1, 1, 0
-	if r.assembly.Capped {
+	if r.assembly.Caps.Any() {
 		c.Ledger = ledger{r}
 	}
 	if r.engine, err = step.New(c); err != nil || p.Mode != string(middleware.Shadow) {

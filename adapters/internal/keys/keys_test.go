@@ -1,6 +1,7 @@
 package keys
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -361,6 +362,26 @@ func TestACapBeyondMoneyIsNone(t *testing.T) {
 	}
 	if err := held.Settle(ctx, 0.5); err != nil {
 		t.Error(err)
+	}
+}
+
+// A store's ledger has a cap only on keys, runs and tenants that have one.
+func TestOnlyCapsAreCaps(t *testing.T) {
+	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	defer leased.Close()
+	keyed := func(usd float64) context.Context { return store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: usd}) }
+	for i, c := range []struct {
+		ctx  context.Context
+		caps step.Caps
+		want bool
+	}{
+		{t.Context(), step.Caps{}, false}, {keyed(0), step.Caps{}, false}, {keyed(1), step.Caps{}, true},
+		{keyed(0), step.Caps{TenantUSD: 1}, true}, {keyed(0), step.Caps{RunUSD: 1}, false},
+	} {
+		if got := leased.Ledger(c.caps).HasCapOn(c.ctx, &sdk.Query{Tenant: "t"}); got != c.want {
+			t.Errorf("%d: %v, want %v", i, got, c.want)
+		}
 	}
 }
 

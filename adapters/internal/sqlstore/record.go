@@ -141,7 +141,8 @@ type row struct {
 	nano  int64
 	calls []callSum
 	// counted is the part of the trace that sums count.
-	counted *sdk.Trace
+	counted   *sdk.Trace
+	escalated int64
 }
 
 // callSum sums up one model's calls in a step.
@@ -172,7 +173,7 @@ var stepColumns = []string{
 func (r *row) values() []any {
 	return []any{
 		r.ID, r.Start.UnixNano(), r.Policy, r.Mode, r.Strategy, r.Tenant, r.Key, r.Run, r.Session, r.Query, modelList(r.Asked), r.Chosen, string(r.Stop),
-		r.Outcome, r.Error, r.Prompt, int64(r.Calls), int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead), bit(len(r.Asked) > 1),
+		r.Outcome, r.Error, r.Prompt, int64(r.Calls), int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead), r.escalated,
 	}
 }
 
@@ -221,7 +222,7 @@ func rowOf(e store.Entry) (*row, error) {
 			return nil, err
 		}
 	}
-	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t), counted: t.ForSums()}
+	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t), counted: t.ForSums(), escalated: bit(middleware.HasEscalated(t))}
 	r.Key = name(key)
 	for i := range t.Calls {
 		c := &r.counted.Calls[i]

@@ -38,7 +38,7 @@ type sumRow struct {
 
 func (s sums) add(r *row) {
 	own := counters{
-		bit(sdk.IsStep(r.Mode)), bit(r.Chosen == "" && sdk.IsStep(r.Mode)), bit(len(r.calls) > 1), 0,
+		bit(sdk.IsStep(r.Mode)), bit(r.Chosen == "" && sdk.IsStep(r.Mode)), r.escalated, 0,
 		bit(r.Outcome == sdk.Passed.String()), bit(r.Outcome == sdk.Failed.String()), bit(r.Outcome == sdk.Inconclusive.String()),
 		input(&r.counted.Usage), output(&r.counted.Usage), nano(r.counted.CostUSD), int64(r.Duration), int64(r.Overhead),
 	}

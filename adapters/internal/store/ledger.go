@@ -33,6 +33,8 @@ func KeyFrom(ctx context.Context) *Key {
 	return k
 }
 
+func (k *Key) hasCap() bool { return k != nil && k.CapUSD > 0 }
+
 // KeyAccount names the account of a key.
 func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
 
@@ -50,20 +52,24 @@ func (l *Ledger) charges(ctx context.Context, q *sdk.Query, amount int64) (charg
 		}
 		charges = append(charges, c)
 	}
-	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
+	if k := KeyFrom(ctx); k.hasCap() {
 		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)
 	}
 	if run := q.RunName(); l.caps.RunUSD > 0 && run != "" {
 		add(RunAccount(q.Tenant, run), l.caps.RunUSD, 0)
 	}
-	tenantUSD, own := l.caps.Tenants[q.Tenant]
-	if !own {
-		tenantUSD = l.caps.TenantUSD
-	}
-	if tenantUSD > 0 {
+	if tenantUSD := l.caps.TenantCap(q.Tenant); tenantUSD > 0 {
 		add(TenantAccount(q.Tenant), tenantUSD, l.caps.TenantPeriod)
 	}
 	return charges, err
+}
+
+// HasCaps implements [step.CapReader]. Caps of keys are known only once a key is used.
+func (l *Ledger) HasCaps() bool { return l.caps.Any() }
+
+// HasCapOn implements [step.CapReader].
+func (l *Ledger) HasCapOn(ctx context.Context, q *sdk.Query) bool {
+	return KeyFrom(ctx).hasCap() || l.caps.ApplyTo(q)
 }
 
 // Reserve implements [step.Ledger].

@@ -85,7 +85,7 @@ type Filter struct {
 	Stop sdk.StopReason
 	// Outcome is the verdict on the returned answer: "passed", "failed" or "inconclusive".
 	Outcome string
-	// Failed selects steps without an answer, Escalated those that asked more than one model.
+	// Failed selects steps without an answer, Escalated those that asked another model after an answer.
 	Failed, Escalated bool
 	// Text is searched for in the first 400 bytes of prompts, in ids and in errors; this takes time in proportion to
 	// the steps that the other fields select.
@@ -157,7 +157,7 @@ type Sum struct {
 	Steps int64 `json:"steps"`
 	// Failed counts steps without an answer; for a model, calls with an error.
 	Failed int64 `json:"failed"`
-	// Escalated counts steps that asked more than one model.
+	// Escalated counts steps that asked another model after an answer; see middleware.HasEscalated.
 	Escalated int64 `json:"escalated"`
 	Calls     int64 `json:"calls"`
 	// Passed, Rejected and Inconclusive count verdicts on answers.

@@ -26,7 +26,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
@@ -224,7 +223,7 @@ func TestLinesAddUp(t *testing.T) {
 	}
 	escalated := 0
 	for _, tr := range traces {
-		if len(sqlstore.StepOf(tr).Asked) > 1 {
+		if middleware.HasEscalated(tr) {
 			escalated++
 		}
 	}

@@ -29,7 +29,6 @@ type comparedRun struct {
 	Calls          int
 	CostUSD        float64
 	Judged, Passed int
-	Escalated      int
 	// LessUSD is its saving relative to the most expensive run, LessError two standard errors of that over the paired
 	// queries.
 	LessUSD, LessError float64
@@ -147,9 +146,6 @@ func (w *comparedRun) addSteps(queries []string) {
 		s := w.Steps[q]
 		w.CostUSD += s.CostUSD
 		w.Calls += s.Calls
-		if len(s.Asked) > 1 {
-			w.Escalated++
-		}
 		switch s.Outcome {
 		case sdk.Passed.String():
 			w.Judged, w.Passed = w.Judged+1, w.Passed+1

@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -339,7 +340,7 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	}
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
-	isEnded := sdk.ModelBudgetSpent(ctx) || context.Cause(ctx) == errVerifierLate
+	isEnded := sdk.ModelBudgetSpent(ctx) || errors.Is(context.Cause(ctx), errVerifierLate)
 	if err == nil || isEnded && v.OnUnavailable == UnavailableAbstain {
 		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isEnded || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}

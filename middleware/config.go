@@ -206,8 +206,8 @@ type Config struct {
 	Baseline string
 	Shadow   ShadowConfig
 	// Holdout, when not nil, decides in the mode Enforce whether the run of a query is sent to the baseline;
-	// then only Baseline is called, unless it gives no answer. It returns nil for a query outside any holdout. It is not called for a
-	// step that is pinned to a model or that the baseline cannot serve.
+	// then only Baseline is called, unless it gives no answer. It returns nil for a query outside any
+	// holdout. It is not called for a step that is pinned to a model or that the baseline cannot serve.
 	Holdout func(q *sdk.Query) *sdk.Holdout
 
 	// Replaces, when not nil, is the Model that this one replaces. New takes over its memory of conversations

@@ -78,7 +78,7 @@ func (p *Policy) toolModels() (list []*Model) {
 
 // Expectation describes how much the pair is expected to save, and the basis of that figure.
 func (pair *Pair) Expectation() string {
-	return fmt.Sprintf("up to %.0f %% saved compared with %s alone, less if most of the prompts are read from caches (a simulated agent saved 30 to 41 %% of 43 %%). This is based on prices and on 1,700 recorded function calls where such models agreed on %.0f %% "+
+	return fmt.Sprintf("up to %.0f %% saved compared with %s alone, less if most of the prompts are read from caches. This is based on prices and on 1,700 recorded function calls where such models agreed on %.0f %% "+
 		"and were then right as often as the large one; further savings are spent on hard runs and on tools on which they differ", 100*(1-holdoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
 }
 

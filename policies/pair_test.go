@@ -94,7 +94,7 @@ func TestPairIsAPolicy(t *testing.T) {
 	}
 	// The two cost 0.8 + 3.6 of 18 and the large one is called in 27 % of the steps: 51 %, with doubts up
 	// to 55 %. One run in twenty saves nothing.
-	if said := pair.Expectation(); !strings.HasPrefix(said, "up to 43 % saved compared with gpt-4.1 alone, less if most of the prompts are read from caches ") || !strings.Contains(said, "agreed on 73 % ") {
+	if said := pair.Expectation(); !strings.HasPrefix(said, "up to 43 % saved compared with gpt-4.1 alone, less if most of the prompts are read from caches. ") || !strings.Contains(said, "agreed on 73 % ") {
 		t.Error(said)
 	}
 }

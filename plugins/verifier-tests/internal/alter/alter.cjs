@@ -392,6 +392,7 @@ function alter({ path, text: written }) {
   }
   // isUsed is whether the value of a call is passed on or kept. An assertion's is not: this is a function of that name.
   function isUsed(call, above) {
+    if (source(call.callee) === "Object.is") return false; // which is the language's own
     const by = above.findLast((n) => n !== call && !/^(Logical|Conditional)/.test(n.type));
     return /^(Call|New)/.test(by?.type) || (call.callee.object !== undefined && /^(Unary|Binary|Assignment|VariableDeclarator)/.test(by?.type));
   }

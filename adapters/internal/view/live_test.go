@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,15 @@ import (
 // recorded are steps in the order of recording. Their Seq is their place, from 1.
 type recorded struct {
 	store.TraceReader
+	mu     sync.Mutex
 	starts []time.Time
 }
 
 func (r *recorded) LastSeq(context.Context) (int64, error) { return int64(len(r.starts)), nil }
 
 func (r *recorded) Follow(_ context.Context, after int64, _ store.Filter) (list []store.Step, _ error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := after; i < int64(len(r.starts)); i++ {
 		list = append(list, store.Step{Seq: i + 1, Start: r.starts[i]})
 	}
@@ -28,6 +32,8 @@ func (r *recorded) Follow(_ context.Context, after int64, _ store.Filter) (list 
 }
 
 func (r *recorded) Steps(context.Context, store.Filter) ([]store.Step, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	newest := store.Step{Seq: 1, Start: r.starts[0]}
 	for i, start := range r.starts {
 		if start.After(newest.Start) {
@@ -52,7 +58,9 @@ func TestOldStepsAreNotAnnounced(t *testing.T) {
 		}()
 		time.Sleep(2500 * time.Millisecond)
 		synctest.Wait()
+		steps.mu.Lock()
 		steps.starts = append(steps.starts, time.Now())
+		steps.mu.Unlock()
 		time.Sleep(time.Second)
 		cancel()
 		<-ended

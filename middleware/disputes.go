@@ -46,7 +46,7 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 // decided by the policy, it also records the cost and whether the answers that call each tool differed.
 func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
-	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && result.Decided {
+	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && result.IsDecided {
 		s.memory.doubts.record(result, &s.models[i])
 	}
 	if !s.c.CountDisputes {

@@ -121,11 +121,11 @@ func TestRejectedAnswersDispute(t *testing.T) {
 		return q.Features[feature.DisputedSteps]
 	}
 	q := &sdk.Query{Run: "a"}
-	s.RecordDispute(q, &step.Result{Decided: true, Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
+	s.RecordDispute(q, &step.Result{IsDecided: true, Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
 	if n := disputes(*q); n != 0 {
 		t.Errorf("%v after an answer that passed", n)
 	}
-	s.RecordDispute(q, &step.Result{Decided: true, Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}})
+	s.RecordDispute(q, &step.Result{IsDecided: true, Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}})
 	if n := disputes(*q); n != 1 {
 		t.Errorf("%v after a rejected answer, want 1", n)
 	}
@@ -148,7 +148,7 @@ func TestDoubtsKeepToWhatThePolicyDecides(t *testing.T) {
 		q := &sdk.Query{Features: map[string]float64{}}
 		for range 100 {
 			answer := sdk.Answer{Model: "large", CostUSD: 1, Usage: sdk.Usage{OutputTokens: 1}}
-			s.RecordDispute(q, &step.Result{Answer: &answer, Attempts: []sdk.Attempt{{Answer: answer}}, Decided: isDecided, Trace: &sdk.Trace{CostUSD: usd}})
+			s.RecordDispute(q, &step.Result{Answer: &answer, Attempts: []sdk.Attempt{{Answer: answer}}, IsDecided: isDecided, Trace: &sdk.Trace{CostUSD: usd}})
 		}
 		s.AddFeatures(q)
 		return q.Features
@@ -188,7 +188,7 @@ func TestDoubtsAreKeptInTheDearestModelsTokens(t *testing.T) {
 			attempts = attempts[:2]
 		}
 		// The whole step costs 0.9 of the dearest model's ten tokens.
-		s.RecordDispute(q, &step.Result{Answer: &attempts[len(attempts)-1].Answer, Attempts: attempts, Decided: true, Trace: &sdk.Trace{CostUSD: 9}})
+		s.RecordDispute(q, &step.Result{Answer: &attempts[len(attempts)-1].Answer, Attempts: attempts, IsDecided: true, Trace: &sdk.Trace{CostUSD: 9}})
 	}
 	if s.AddFeatures(q); q.Features[feature.HeldBack] == 0 {
 		t.Errorf("nothing is held back: %v", q.Features)

@@ -69,7 +69,7 @@ func (f *fitFlags) assessment(ctx context.Context, s Streams) (found *assessment
 		return nil, nil, fmt.Errorf("%s: %w", f.outcomes, err)
 	}
 	found = &assessment{Assessment: a}
-	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Profile != "" && sdk.HasChoice(t.Mode) && !p.Decided(t) })
+	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Profile != "" && sdk.HasChoice(t.Mode) && !p.HasDecided(t) })
 	if f.out != "" {
 		found.Refit, unfitted = f.refit(ctx, p, traces)
 	}

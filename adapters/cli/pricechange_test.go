@@ -28,21 +28,15 @@ func TestTracesFromBeforeAPriceChange(t *testing.T) {
 	}
 	before := map[string]sdk.Price{"mini": now["mini"], "flash": {Input: 1, Output: 4}, "large": {Input: 30, Output: 30}}
 	for name, prices := range map[string]map[string]sdk.Price{"old.jsonl": before, "new.jsonl": now, "unpriced.jsonl": before} {
-		var lines bytes.Buffer
+		var steps []*sdk.Trace
 		for q := range 80 {
 			s := recordedStep(q, prices)
 			if name == "unpriced.jsonl" {
 				s.Decisions = []sdk.Decision{}
 			}
-			line, err := json.Marshal(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines.Write(append(line, '\n'))
+			steps = append(steps, s)
 		}
-		if err := os.WriteFile(name, lines.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeSteps(t, name, steps...)
 	}
 	if err := os.WriteFile("policy.hcl", []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,22 +69,24 @@ func TestTracesFromBeforeAPriceChange(t *testing.T) {
 	}
 }
 
+func writeSteps(t *testing.T, name string, steps ...*sdk.Trace) {
+	t.Helper()
+	var lines bytes.Buffer
+	for _, s := range steps {
+		line, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(name, lines.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A profile that --check fits to steps from before and after a change of prices is one for the new prices.
 func TestARefitAfterAPriceChange(t *testing.T) {
 	t.Chdir(t.TempDir())
-	write := func(name string, steps ...*sdk.Trace) {
-		var lines bytes.Buffer
-		for _, s := range steps {
-			line, err := json.Marshal(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines.Write(append(line, '\n'))
-		}
-		if err := os.WriteFile(name, lines.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 	run := func(command string) (code int, out string) {
 		var text bytes.Buffer
 		code = cli.Run(t.Context(), strings.Fields(command), cli.Streams{In: strings.NewReader(""), Out: &text, Err: &text})
@@ -111,9 +107,9 @@ func TestARefitAfterAPriceChange(t *testing.T) {
 		}
 		return steps
 	}
-	write("old.jsonl", at(10)...)
-	write("new.jsonl", at(1)...)
-	write("both.jsonl", append(at(10), at(1)...)...)
+	writeSteps(t, "old.jsonl", at(10)...)
+	writeSteps(t, "new.jsonl", at(1)...)
+	writeSteps(t, "both.jsonl", append(at(10), at(1)...)...)
 	const fitTo = "fit --verified --strategy index --budget 0.1 --outcomes "
 	for _, command := range []string{fitTo + "old.jsonl --out profile.json", fitTo + "new.jsonl --out want.json", "fit --check profile.json --outcomes both.jsonl --out got.json"} {
 		if code, out := run(command); code != 0 {

@@ -68,8 +68,8 @@ func (a *account) until(length time.Duration) time.Time {
 	return time.Unix(0, (a.period/int64(length)+1)*int64(length))
 }
 
-// hold reserves an amount, of which returns is given back if it is not settled within ttl.
-func (s *Store) hold(id int64, a *account, c *store.Charge, amount, returns int64, ttl time.Duration) error {
+// writeReservation reserves an amount, of which returns is given back if it is not settled within ttl.
+func (s *Store) writeReservation(id int64, a *account, c *store.Charge, amount, returns int64, ttl time.Duration) error {
 	st, err := s.statement("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)")
 	if err != nil {
 		return err
@@ -116,17 +116,17 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 			if err != nil {
 				return err
 			}
-			if err := s.hold(id, &a, c, c.Amount, returns, ttl); err != nil {
+			if err := s.writeReservation(id, &a, c, c.Amount, returns, ttl); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return s.reserving(ctx, err, charges...)
+	return s.reservationError(ctx, err, charges...)
 }
 
-// reserving wraps an error of reserving, after carrying again what a refusal rolled back.
-func (s *Store) reserving(ctx context.Context, err error, charges ...store.Charge) error {
+// reservationError wraps an error of reserving, after carrying again what a refusal rolled back.
+func (s *Store) reservationError(ctx context.Context, err error, charges ...store.Charge) error {
 	if full, ok := errors.AsType[*store.RefusedError](err); ok && errors.Is(err, errCarried) {
 		err = full
 		i := slices.IndexFunc(charges, func(c store.Charge) bool { return c.Account == full.Account })
@@ -152,9 +152,9 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		if c.Cap > 0 {
 			amount = max(least, min(amount, (c.Cap-a.spent-a.reserved)/store.LeaseShare))
 		}
-		return s.hold(id, &a, &c, amount, amount-store.HandedOut(amount, least), ttl)
+		return s.writeReservation(id, &a, &c, amount, amount-store.HandedOut(amount, least), ttl)
 	})
-	return amount, until, s.reserving(ctx, err, c)
+	return amount, until, s.reservationError(ctx, err, c)
 }
 
 // Settle implements [store.Accounts].

@@ -61,7 +61,7 @@ const (
 // ErrUnassessed means that traces have too little to compare estimates with.
 var ErrUnassessed = errors.New("nothing to compare estimates with")
 
-// Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.Decided]): costs,
+// Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.HasDecided]): costs,
 // and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
 // gives it ([outcome.RunQualities]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
 // that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
@@ -73,7 +73,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
 	for _, t := range traces {
 		switch {
-		case p.Decided(t):
+		case p.HasDecided(t):
 			a.steps++
 			a.addTrace(t)
 		case t.Profile != "" && sdk.HasChoice(t.Mode):

@@ -53,9 +53,9 @@ type Profile struct {
 // it, for instance profile.json@0123456789ab.
 func (p *Profile) ID() string { return p.file + "@" + p.sum }
 
-// Decided reports whether the profile decided a step. A trace of a program that recorded no checksum is told by the
+// HasDecided reports whether the profile decided a step. A trace of a program that recorded no checksum is told by the
 // name of the file, and a profile that was not loaded is taken for the one that decided.
-func (p *Profile) Decided(t *sdk.Trace) bool {
+func (p *Profile) HasDecided(t *sdk.Trace) bool {
 	if t.Profile == "" || !sdk.HasChoice(t.Mode) {
 		return false
 	}

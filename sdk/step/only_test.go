@@ -132,8 +132,8 @@ func TestTheStrategyReplacesAHoldoutsBaseline(t *testing.T) {
 			},
 		})
 		h := res.Trace.Holdout
-		if !errors.Is(err, c.want) || called(res.Trace) != c.calls || !h.Baseline || h.BaselineFailed != c.failed || res.Decided != c.failed || (told > 0) != c.failed || drawn.BaselineFailed {
-			t.Errorf("%s: calls %q, holdout %+v, decided %v, %v", what, called(res.Trace), h, res.Decided, err)
+		if !errors.Is(err, c.want) || called(res.Trace) != c.calls || !h.Baseline || h.BaselineFailed != c.failed || res.IsDecided != c.failed || (told > 0) != c.failed || drawn.BaselineFailed {
+			t.Errorf("%s: calls %q, holdout %+v, decided %v, %v", what, called(res.Trace), h, res.IsDecided, err)
 		}
 		for _, rec := range res.Trace.Calls {
 			if want := 0.05; rec.Model == "large" && rec.Propensity != want || rec.Model != "large" && rec.Propensity != 0 {

@@ -133,7 +133,7 @@ type Result struct {
 	Quality sdk.Estimate
 	// Attempts are all answers of the step, in order.
 	Attempts []sdk.Attempt
-	// Decided reports whether the strategy decided the step, and not Request.Only.
-	Decided bool
+	// IsDecided reports whether the strategy decided the step, and not Request.Only.
+	IsDecided bool
 	Trace   *sdk.Trace
 }

@@ -85,7 +85,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	}
 	r.cancelEarlyCalls(ctx)
 	result := r.finish(stop, answer, err, start)
-	if req.Done != nil && result.Decided {
+	if req.Done != nil && result.IsDecided {
 		req.Done(result.Trace)
 	}
 	e.release(r)

@@ -140,7 +140,7 @@ func (r *run) infeasibleError() error {
 }
 
 func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {
-	result := &Result{Index: answer, Attempts: r.attempts, Decided: r.only < 0, Trace: r.t}
+	result := &Result{Index: answer, Attempts: r.attempts, IsDecided: r.only < 0, Trace: r.t}
 	r.t.Stop = stop
 	r.noteLast()
 	if err != nil {

@@ -135,5 +135,5 @@ type Result struct {
 	Attempts []sdk.Attempt
 	// IsDecided reports whether the strategy decided the step, and not Request.Only.
 	IsDecided bool
-	Trace   *sdk.Trace
+	Trace     *sdk.Trace
 }

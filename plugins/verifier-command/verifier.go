@@ -95,10 +95,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	command.WaitDelay = 10 * time.Second // for reading its output on a busy machine
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
-			return nil, cause
-		}
-		return nil, err
+		return nil, cmp.Or(exceededLimit(ctx), err)
 	}
 	isolation := &sdk.Verdict{Isolation: confined.Layers, IsolationMissing: confined.Missing}
 	kill := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
@@ -127,9 +124,18 @@ func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 	return c
 }
 
-func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
+// exceededLimit returns the limit of the run because of which ctx ended, if it did. A program can exceed
+// one before [jail.Jail.Start] returns.
+func exceededLimit(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errTimeout) || errors.Is(cause, errOutputSize) {
-		return nil, cause
+		return cause
+	}
+	return nil
+}
+
+func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
+	if limit := exceededLimit(ctx); limit != nil {
+		return nil, limit
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // it has exited, but a process that it started kept its output open

@@ -62,7 +62,7 @@ func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent b
 
 func isConnectionLost(err error) bool {
 	u, ok := errors.AsType[*unavailableError](err)
-	return ok && u.Until.IsZero() && (status.Code(u.Err) == codes.Unavailable || status.Code(u.Err) == codes.Canceled)
+	return ok && u.Until.IsZero() && hasNoConnection(u.Err)
 }
 
 func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, do func(context.Context, *session) error) error {
@@ -144,12 +144,19 @@ func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, 
 // isLost reports whether err, of a call whose caller has not given up, means that the connection was lost.
 // A plugin can return the same status codes, because of its own backend for instance, and stay alive.
 func (s *session) isLost(err error) bool {
-	if code := status.Code(err); code != codes.Unavailable && code != codes.Canceled {
+	if !hasNoConnection(err) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
-	return s.Conn().GetState() != connectivity.Ready || status.Code(s.Client().Healthy(ctx)) == codes.Unavailable
+	return s.Conn().GetState() != connectivity.Ready || hasNoConnection(s.Client().Healthy(ctx))
+}
+
+// hasNoConnection reports whether a call's error may be that the connection broke, or was closed
+// because the process had ended.
+func hasNoConnection(err error) bool {
+	code := status.Code(err)
+	return code == codes.Unavailable || code == codes.Canceled
 }
 
 // lostReason returns how the process of a lost connection ended. It waits for that briefly and then kills

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ const maxAnswer = 32 << 20
 const maxError = 1 << 20
 
 var errTooLarge = errors.New("the answer is too large")
+
+// errNoResponse means that a request failed before the server sent a status.
+var errNoResponse = errors.New("asking the server")
 
 // errSilent means that a server has sent nothing for ten minutes.
 var errSilent = errors.New("the server stopped sending")
@@ -73,7 +77,7 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoResponse, err)
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	resp.Body = &body{ReadCloser: resp.Body, left: m.maxAnswer, tooLarge: &x.tooLarge}
@@ -202,6 +206,10 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	default:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)
 		e.Billed = x.sent.Load() && (e.Billed || x.status < 300)
+		if _, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err); errors.Is(err, errNoResponse) && !isOver && !isUntrusted {
+			// Errors of HTTP/2 have no common type.
+			e.Code, e.Retry = llms.ErrCodeProviderUnavailable, true
+		}
 	}
 	e.RequestID = cmp.Or(e.RequestID, x.requestID())
 	for _, text := range []*string{&e.Type, &e.Name, &e.Param, &e.Message, &e.RequestID} {

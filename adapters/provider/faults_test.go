@@ -489,3 +489,30 @@ func TestRedirects(t *testing.T) {
 		})
 	}
 }
+
+// Whatever ends a request before a status is a lost connection, whose errors in HTTP/2 have no common type.
+func TestEndsOfAConnection(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for name, test := range map[string]struct {
+		transport http.RoundTripper
+		code      llms.ErrorCode
+		retry     bool
+	}{
+		"reset stream":          {server.Client().Transport, llms.ErrCodeProviderUnavailable, true},
+		"untrusted certificate": {&http.Transport{}, llms.ErrCodeUnknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := provider.New(provider.Options{Model: "m", BaseURL: server.URL, Transport: test.transport})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = m.GenerateContent(t.Context(), human("hi"))
+			if e, ok := errors.AsType[*middleware.ProviderError](err); !ok || e.Code != test.code || e.Retry != test.retry {
+				t.Errorf("%#v", err)
+			}
+		})
+	}
+}

@@ -3,39 +3,72 @@ package runner
 import (
 	"bytes"
 	"fmt"
-	"path"
 	"regexp"
 	"strconv"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// lackedName matches the output of a module that pytest cannot load, since a line of it takes a name from another
-// module that has none.
-var lackedName = regexp.MustCompile(`(?m)^(\S+\.py):(\d+): in <module>\n(?:[^E\n].*\n)*E +ImportError: cannot import name '(\w+)' from '([\w.]+)'`)
+var (
+	// notLoaded matches the output of pytest and of unittest about a module that cannot be loaded, from the line of the
+	// module on.
+	notLoaded = regexp.MustCompile(`(?m)^(\S+\.py):(\d+): in <module>\n(?:[^E\n].*\n)*E +\w+|Failed to import test module: (?s:.*?)  File "([^"]+\.py)", line (\d+), in <module>\n`)
+	// lackedName matches the error if a line takes a name from another module that has none.
+	lackedName = regexp.MustCompile(`ImportError: cannot import name '(\w+)' from '([\w.]+)'`)
+)
 
-// Prune implements [Pruner]: before such a line it gives the name to the other module, as a function that fails when it
-// is called. Python reports one name at a time.
+// Prune implements [Pruner]: before a line that takes a name from another module it gives the name to that module, as
+// a function that fails when it is called. It removes any other statement that fails when its module is loaded. Python
+// reports one at a time.
 func (*sealedRun) Prune(report *Report, read func(file string) ([]byte, error)) (pruned []jail.Change) {
+	outputs := []string{report.Broken}
 	for _, test := range report.Tests {
-		found := lackedName.FindStringSubmatch(test.Output)
+		outputs = append(outputs, test.Output)
+	}
+	for _, output := range outputs {
+		found := notLoaded.FindStringSubmatch(output)
 		if found == nil {
 			continue
 		}
-		file := path.Clean(found[1])
-		source, err := read(file)
-		at, number := bytes.SplitAfter(source, []byte("\n")), 0
-		if err == nil {
-			number, err = strconv.Atoi(found[2])
+		file, source := inTree(found[1]+found[3], read)
+		lines := bytes.SplitAfter(source, []byte("\n"))
+		number, err := strconv.Atoi(found[2] + found[4])
+		if err != nil || number < 1 || number > len(lines) {
+			continue
 		}
-		if err != nil || number < 1 || number > len(at) {
-			continue // a file from elsewhere
+		if name := lackedName.FindStringSubmatch(output); name != nil {
+			line := lines[number-1]
+			indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+			stub := fmt.Appendf(nil, "%ssetattr(__import__('importlib').import_module('%s'), '%s', lambda *a, **k: a.missing)\n", indent, name[2], name[1])
+			lines[number-1] = append(stub, line...)
+		} else {
+			blankStatement(lines, number-1)
 		}
-		line := at[number-1]
-		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
-		stub := fmt.Appendf(nil, "%ssetattr(__import__('importlib').import_module('%s'), '%s', lambda *a, **k: a.missing)\n", indent, found[4], found[3])
-		at[number-1] = append(stub, line...)
-		pruned = append(pruned, jail.Change{Path: file, Data: bytes.Join(at, nil)})
+		pruned = append(pruned, jail.Change{Path: file, Data: bytes.Join(lines, nil)})
 	}
 	return pruned
+}
+
+// continued matches the lines that do not begin a statement of a module.
+var continued = regexp.MustCompile(`^(?:[\s)\]}#]|(?:else|elif|except|finally)\b|$)`)
+
+// blankStatement blanks the statement of a module that contains a line, with its decorators.
+func blankStatement(lines [][]byte, at int) {
+	begin, end, isDecorated := 0, len(lines), false
+	for i, line := range lines {
+		if continued.Match(line) {
+			continue
+		}
+		if !isDecorated {
+			if i > at {
+				end = i
+				break
+			}
+			begin = i
+		}
+		isDecorated = line[0] == '@'
+	}
+	for i := begin; i < end; i++ {
+		lines[i] = []byte("\n")
+	}
 }

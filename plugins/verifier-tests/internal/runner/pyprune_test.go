@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 )
 
@@ -25,5 +26,29 @@ func TestPruneOfNames(t *testing.T) {
 	}
 	if len(changes) != 1 || changes[0].Path != "tests/test_a.py" || string(changes[0].Data) != want {
 		t.Errorf("%d: %q", len(changes), changes[0].Data)
+	}
+}
+
+// A statement that fails is removed whole, and nothing else of its module.
+func TestPruneOfStatements(t *testing.T) {
+	const source = "import b\n\n@mark(\n    b.new,\n)\n@other\ndef test_new():\n    pass\n\ntry:\n    import n\nfinally:\n    pass\nlast = 1\n"
+	read := func(file string) ([]byte, error) {
+		if file != "tests/test_a.py" {
+			return nil, errors.New("elsewhere")
+		}
+		return []byte(source), nil
+	}
+	for output, want := range map[string]string{
+		"tests/test_a.py:4: in <module>\n    b.new,\nE   AttributeError: module 'b' has no attribute 'new'\n":                                                                                                   "import b\n\n\n\n\n\n\n\n\ntry:\n    import n\nfinally:\n    pass\nlast = 1\n",
+		"ImportError: Failed to import test module: test_a\nTraceback (most recent call last):\n  File \"/lib/loader.py\", line 3, in get\n  File \"/x/tests/test_a.py\", line 11, in <module>\n    import n\n": "import b\n\n@mark(\n    b.new,\n)\n@other\ndef test_new():\n    pass\n\n\n\n\n\nlast = 1\n",
+		"tests/test_a.py:14: in <module>\nE   NameError: last\n":               "import b\n\n@mark(\n    b.new,\n)\n@other\ndef test_new():\n    pass\n\ntry:\n    import n\nfinally:\n    pass\n\n\n",
+		"a subprocess:\n  File \"/x/tests/test_a.py\", line 11, in <module>\n": "",
+	} {
+		changes := (&sealedRun{}).Prune(&Report{Tests: []Test{{Output: output}}}, read)
+		switch {
+		case want == "" && len(changes) == 0:
+		case len(changes) != 1 || changes[0].Path != "tests/test_a.py" || string(changes[0].Data) != want:
+			t.Errorf("%q: %q", output, fmt.Sprint(changes))
+		}
 	}
 }

@@ -57,13 +57,14 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 }
 
 // Narrow appends the files if the command names nothing in the tree. It does not apply to unittest, which takes
-// modules.
+// modules, nor to a conftest.py, which has no tests.
 func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
 	named := slices.ContainsFunc(argv[1:], func(word string) bool {
 		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
 		return err == nil && !strings.HasPrefix(word, "-")
 	})
-	if s.name == "unittest" || named {
+	isSettings := func(file string) bool { return path.Base(file) == "conftest.py" }
+	if s.name == "unittest" || named || slices.ContainsFunc(files, isSettings) {
 		return argv
 	}
 	return slices.Concat(argv, files)

@@ -9,15 +9,17 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// alteredTests returns the tests that passed and have altered expectations: those named, or else those that failed
-// on the untouched tree, or else all.
+// alteredTests returns the tests that passed and have altered expectations, of those that decide: the named ones, or
+// else those that failed on the untouched tree, or else all.
 func (e *expectations) alteredTests() []runner.Test {
 	isAltered := func(t runner.Test) bool {
 		return e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, t) })
 	}
-	e.all = slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool {
-		return t.Status != runner.Pass || !isAltered(t) || slices.Contains(e.j.flaky, t.ID())
+	passed := slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool {
+		return t.Status != runner.Pass || slices.Contains(e.j.flaky, t.ID())
 	})
+	isUnaltered := func(t runner.Test) bool { return !isAltered(t) }
+	e.all = slices.DeleteFunc(slices.Clone(passed), isUnaltered)
 	var named []runner.Test
 	for _, name := range e.j.checks.FailToPass {
 		named = append(named, e.passed.Find(name)...)
@@ -25,8 +27,8 @@ func (e *expectations) alteredTests() []runner.Test {
 	isUnnamed := func(t runner.Test) bool { return len(without([]runner.Test{t}, named)) > 0 }
 	isUnmended := func(t runner.Test) bool { return !e.failedBefore(t) }
 	for _, isLeftOut := range []func(runner.Test) bool{isUnnamed, isUnmended} {
-		if tests := slices.DeleteFunc(slices.Clone(e.all), isLeftOut); len(tests) > 0 {
-			return tests
+		if tests := slices.DeleteFunc(slices.Clone(passed), isLeftOut); len(tests) > 0 {
+			return slices.DeleteFunc(tests, isUnaltered)
 		}
 	}
 	return e.all

@@ -66,20 +66,33 @@ func TestAnswersThatBreakWhatDidNotRun(t *testing.T) {
 	}
 }
 
-// The same where a module of tests takes what the answer adds at its top.
+// The same where what the answer adds is missing when a module of tests is loaded.
 func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
-	find(t, "pytest", "--version")
-	tree := write(t, map[string]string{
-		"pytest.ini":      "[pytest]\npythonpath = .\n",
-		"b.py":            "def old(a, b):\n    return a + b\n",
-		"tests/test_b.py": "from __future__ import annotations\n\nfrom b import (\n    new,\n    newer,\n    old,\n)\n\n\ndef test_old():\n    assert old(2, 3) == 5\n\n\ndef test_absence():\n    assert old(2, 2) not in (5, 6)\n\n\ndef test_broken():\n    assert old(2, 2) == 5\n\n\ndef test_new():\n    assert new(2) + newer() == 6\n",
-	})
-	v := open(t, verify.Config{Command: []string{"pytest"}, Reruns: -1})
-	for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
-		text := file("b.py", "def old(a, b):\n    return "+answer+"\n\n\ndef new(a):\n    return a\n\n\ndef newer():\n    return 4\n")
-		verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{"tests/test_b.py::test_new"}}}, text)
-		if verdict.Outcome != want {
-			t.Errorf("%s: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+	python := pytestOrSkip(t)
+	const old = "\n\ndef test_old():\n    assert b.old(2, 3) == 5\n"
+	for name, test := range map[string]struct {
+		module, named, conftest, test string
+	}{
+		"a name":          {"pytest", "tests/test_b.py::test_new", "", "from __future__ import annotations\n\nimport b\nfrom b import (\n    new,\n    newer,\n    old,\n)\n" + old + "\n\ndef test_absence():\n    assert old(2, 2) not in (5, 6)\n\n\ndef test_broken():\n    assert old(2, 2) == 5\n\n\ndef test_new():\n    assert new(2) + newer() == 6\n"},
+		"an attribute":    {"pytest", "tests/test_b.py::test_new", "", "import pytest\n\nimport b\n" + old + "\n\n@pytest.mark.parametrize(\"f\", [b.new])\ndef test_new(f):\n    assert f(6) == 6\n"},
+		"a module":        {"pytest", "tests/test_b.py::test_new", "", "import b\nimport n\n" + old + "\n\ndef test_new():\n    assert n.new(6) == 6\n"},
+		"a class":         {"pytest", "tests/test_b.py::test_new", "", "import b\nfrom b import Base\n\n\nclass Mine(Base):\n    pass\n" + old + "\n\ndef test_new():\n    assert Mine().new(6) == 6\n"},
+		"in its settings": {"pytest", "tests/test_b.py::test_new", "import pytest\nfrom b import new\n\n\n@pytest.fixture\ndef made():\n    return new(6)\n", "import b\n" + old + "\n\ndef test_new(made):\n    assert made == 6\n"},
+		"unittest":        {"unittest", "tests.test_b.T.test_new", "", "import unittest\n\nimport b\nfrom b import new\n\n\nclass T(unittest.TestCase):\n    def test_old(self):\n        self.assertEqual(b.old(2, 3), 5)\n\n    def test_new(self):\n        self.assertEqual(new(6), 6)\n"},
+	} {
+		files := map[string]string{"b.py": "def old(a, b):\n    return a + b\n", "tests/test_b.py": test.test, "tests/__init__.py": ""}
+		if test.conftest != "" {
+			files["conftest.py"] = test.conftest
+		}
+		tree := write(t, files)
+		v := open(t, verify.Config{Command: []string{python, "-m", test.module}, Reruns: -1})
+		for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
+			text := file("b.py", "def old(a, b):\n    return "+answer+"\n\n\ndef new(a):\n    return a\n\n\ndef newer():\n    return 4\n\n\nclass Base:\n    def new(self, a):\n        return a\n") +
+				file("n.py", "def new(a):\n    return a\n")
+			verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{test.named}}}, text)
+			if verdict.Outcome != want {
+				t.Errorf("%s, %s: %s: %s", name, answer, verdict.Outcome, verdict.Evidence)
+			}
 		}
 	}
 }

@@ -87,13 +87,13 @@ func (e *expectations) areRead(ctx context.Context) (bool, error) {
 	broken := *e.a
 	broken.changes, broken.only = nil, nil
 	for _, file := range e.files {
-		broken.changes = append(broken.changes, jail.Change{Path: file, Data: []byte(e.source(file, nil).Text + "\n)(\n")})
+		broken.changes = append(broken.changes, jail.Change{Path: file, Data: []byte(e.source(file, nil).Text + unparsable)})
 	}
 	report, _, err := e.v.run(ctx, &broken, false)
 	if err != nil {
 		return false, err
 	}
-	return !slices.EqualFunc(report.Tests, e.j.before.report.Tests, func(a, b runner.Test) bool {
+	return plain(report.Broken) != plain(e.j.before.report.Broken) || !slices.EqualFunc(report.Tests, e.j.before.report.Tests, func(a, b runner.Test) bool {
 		return a.Status == b.Status && plain(a.Output) == plain(b.Output)
 	}), nil
 }
@@ -103,15 +103,38 @@ func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []run
 	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
 		return tests, nil
 	}
+	passing, err := e.runUntouched(ctx, way, tests)
+	return slices.DeleteFunc(tests, func(t runner.Test) bool {
+		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
+	}), err
+}
+
+// runUntouched runs the tests on the untouched tree, altered in the same way.
+func (e *expectations) runUntouched(ctx context.Context, way alter.Way, tests []runner.Test) (passing []runner.Test, err error) {
 	untouched := *e.a
 	untouched.changes = e.j.before.pruned
 	altered, err := e.alter(ctx, way, e.j.before.pruned, false)
 	if err != nil {
 		return nil, err
 	}
-	passing, _, err := e.run(ctx, e.changesOf(altered), tests, &untouched)
-	return slices.DeleteFunc(tests, func(t runner.Test) bool {
-		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
+	passing, _, err = e.run(ctx, e.changesOf(altered), tests, &untouched)
+	return passing, err
+}
+
+// withoutOld removes the comparisons of tests that passed on the untouched tree and got the same there, altered in
+// the same way: the answer is not to blame.
+func (e *expectations) withoutOld(ctx context.Context, way alter.Way, comparisons []alter.Comparison, returned map[string][]string) ([]alter.Comparison, error) {
+	isOld := func(c alter.Comparison) bool {
+		file, _, _ := strings.Cut(c.Name, ":")
+		own := slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool { return !e.isNamed(t, file, []string{c.Test}) })
+		return len(own) > 0 && !slices.ContainsFunc(own, e.failedBefore)
+	}
+	if e.j.before == nil || !slices.ContainsFunc(comparisons, isOld) {
+		return comparisons, nil
+	}
+	_, err := e.runUntouched(ctx, way, e.passed.Tests)
+	return slices.DeleteFunc(slices.Clone(comparisons), func(c alter.Comparison) bool {
+		return isOld(c) && isSame(e.returned[c.Name], returned[c.Name])
 	}), err
 }
 

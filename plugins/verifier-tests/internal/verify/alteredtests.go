@@ -10,8 +10,8 @@ import (
 )
 
 // alteredTests returns the tests that passed and have altered expectations, of those that decide: the named ones, or
-// else those that failed on the untouched tree, or else all.
-func (e *expectations) alteredTests() []runner.Test {
+// else those that failed on the untouched tree, or else all. unaltered are the others that are named or failed.
+func (e *expectations) alteredTests() (altered, unaltered []runner.Test) {
 	isAltered := func(t runner.Test) bool {
 		return e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, t) })
 	}
@@ -28,10 +28,26 @@ func (e *expectations) alteredTests() []runner.Test {
 	isUnmended := func(t runner.Test) bool { return !e.failedBefore(t) }
 	for _, isLeftOut := range []func(runner.Test) bool{isUnnamed, isUnmended} {
 		if tests := slices.DeleteFunc(slices.Clone(passed), isLeftOut); len(tests) > 0 {
-			return slices.DeleteFunc(tests, isUnaltered)
+			return slices.DeleteFunc(slices.Clone(tests), isUnaltered), slices.DeleteFunc(tests, isAltered)
 		}
 	}
-	return e.all
+	return e.all, nil
+}
+
+// withoutTests returns a file that failed as a whole on the untouched tree and of whose tests none ran, or "". Node does
+// not report a file that registers no test.
+func (e *expectations) withoutTests() string {
+	if e.j.before == nil {
+		return ""
+	}
+	for _, s := range e.sources {
+		isOf := func(t runner.Test) bool { return t.Group == s.Path }
+		hasTests := slices.ContainsFunc(s.Tests, func(name string) bool { return name != "" })
+		if hasTests && slices.ContainsFunc(e.j.before.report.Tests, isOf) && !slices.ContainsFunc(e.passed.Tests, isOf) {
+			return s.Path
+		}
+	}
+	return ""
 }
 
 func without(tests, others []runner.Test) []runner.Test {

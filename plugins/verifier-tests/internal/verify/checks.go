@@ -99,9 +99,16 @@ func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *c
 
 func (j *judgement) checkReported(report *runner.Report) []*check {
 	before := j.before.tests()
+	j.skipped = nil
 	var checks []*check
 	for _, test := range report.Tests {
 		was, known := before[test.ID()]
+		if !known && j.before != nil {
+			was.Status, _ = j.before.rest.Status(test.ID()) // Missing if it is not found
+		}
+		if test.Status == runner.Skip && was.Status == runner.Missing && j.before.isWithin(test) {
+			j.skipped = append(j.skipped, test.ID())
+		}
 		skipped := test.Status == runner.Skip && slices.Contains([]runner.Status{runner.Missing, runner.Skip}, was.Status) // already skipped, or new
 		if absent := test.Status == runner.Missing && known && was.Status == runner.Missing; skipped || absent {
 			continue
@@ -112,6 +119,14 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 		})
 	}
 	return checks
+}
+
+// isWithin reports whether a test is in what failed as a whole on the untouched tree.
+func (p *preflight) isWithin(test runner.Test) bool {
+	return p != nil && (p.report.Broken != "" || slices.ContainsFunc(p.report.Tests, func(t runner.Test) bool {
+		isWhole := t.Status == runner.Fail && t.Group == test.Group && strings.HasPrefix(t.Name, "(")
+		return isWhole || loads(&runner.Report{Tests: []runner.Test{test}}, t)
+	}))
 }
 
 func (p *preflight) tests() map[string]runner.Test {
@@ -161,10 +176,11 @@ func (j *judgement) missing(report *runner.Report) []*check {
 }
 
 // mustStay reports whether a test of the untouched tree must run under its name. members is the change in the
-// number of tests of each family: its members can have other names in each run, such as times and addresses.
+// number of tests of each family: its members can have other names in each run, such as times and addresses, if these
+// have digits.
 func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
 	isOne := test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")
-	return (test.Status == runner.Pass || test.Status == runner.Fail && isOne) && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
+	return (test.Status == runner.Pass || test.Status == runner.Fail && isOne) && (!strings.ContainsAny(test.Name, "/[") || !strings.ContainsAny(test.Name, "0123456789") || members[family(test)] < 0 && !j.edits)
 }
 
 // loads reports whether something that failed as a whole before, such as a module that could not be imported,

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,5 +95,67 @@ func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
 				t.Errorf("%s, %s: %s: %s", name, answer, verdict.Outcome, verdict.Evidence)
 			}
 		}
+	}
+}
+
+// An answer cannot skip the tests that ask for what it adds. A test that skips itself, besides others that pass, may.
+func TestAnswersThatSkip(t *testing.T) {
+	python := pytestOrSkip(t)
+	tree := write(t, map[string]string{"test_tax.py": "import os\n\nimport pytest\n\nfrom tax import gross, tax\n\n\ndef test_tax():\n    assert tax(100) == 19\n\n\ndef test_gross():\n    assert gross(100) == 119\n\n\n@pytest.mark.skipif(os.name != \"nt\", reason=\"Windows\")\ndef test_console():\n    assert tax(1) == 2\n"})
+	v := open(t, verify.Config{Command: []string{python, "-m", "pytest", "-q"}, Reruns: -1})
+	for body, want := range map[string]sdk.Outcome{"raise unittest.SkipTest()": sdk.Failed, "return net * 19 // 100": sdk.Passed} {
+		text := file("tax.py", "import unittest\n\n\ndef tax(net):\n    "+body+"\n\n\ndef gross(net):\n    return net * 119 // 100\n")
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, text); verdict.Outcome != want {
+			t.Errorf("%s: %s", body, verdict.Outcome)
+		}
+	}
+}
+
+// If nothing can be altered in the repaired tests, others do not vouch for the answer.
+func TestOtherTestsDoNotVouch(t *testing.T) {
+	tree := write(t, map[string]string{
+		"go.mod":    "module example.com/b\n\ngo 1.22\n",
+		"b.go":      "package b\n\nfunc Up(s string) string { return s }\n\nfunc Low(s string) string { return \"low\" }\n",
+		"b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestUp(t *testing.T) {\n\tfor in, want := range map[string]string{\"abc\": \"CBA\"} {\n\t\tswitch got := Up(in); got {\n\t\tcase want:\n\t\tdefault:\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n\nfunc TestLow(t *testing.T) {\n\tif got := Low(\"A\"); got != \"low\" {\n\t\tt.Error(got)\n\t}\n}\n",
+	})
+	answer := file("b.go", "package b\n\nimport (\n\t\"os\"\n\t\"strings\"\n)\n\nfunc Up(s string) string {\n\tdata, _ := os.ReadFile(\"b_test.go\")\n\treturn strings.Split(strings.SplitN(string(data), s, 2)[1], \"\\\"\")[2]\n}\n\nfunc Low(s string) string { return \"low\" }\n")
+	if verdict := judge(t, goVerifier(t, verify.Config{Reruns: -1}), &sdk.Query{WorkDir: tree}, answer); verdict.Outcome == sdk.Passed && verdict.Confidence > 0.8 {
+		t.Errorf("%s, %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+	}
+}
+
+// Subtests that the code itself lists must stay, unless their names can differ in each run.
+func TestSubtestsThatTheCodeLists(t *testing.T) {
+	const code = "package u\n\nvar size = map[string]int{\"b\": 1, \"kb\": 1000, %s}\n\nfunc Units() []string { return []string{\"b\", \"kb\", %s} }\n\nfunc Size(unit string) int { return size[unit] }\n"
+	tree := write(t, map[string]string{
+		"go.mod":    "module example.com/u\n\ngo 1.22\n",
+		"u.go":      fmt.Sprintf(code, `"mb": 1000`, `"mb"`),
+		"u_test.go": "package u\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n\nfunc TestSize(t *testing.T) {\n\twant := map[string]int{\"b\": 1, \"kb\": 1000, \"mb\": 1000000}\n\tfor _, unit := range Units() {\n\t\tt.Run(unit, func(t *testing.T) {\n\t\t\tif got := Size(unit); got != want[unit] {\n\t\t\t\tt.Errorf(\"got %d, want %d\", got, want[unit])\n\t\t\t}\n\t\t})\n\t\tt.Run(fmt.Sprintf(\"%p\", &unit), func(t *testing.T) {})\n\t}\n}\n",
+	})
+	v := goVerifier(t, verify.Config{Reruns: -1})
+	for answer, want := range map[string]sdk.Outcome{fmt.Sprintf(code, `"mb": 1000000`, `"mb"`): sdk.Passed, fmt.Sprintf(code, `"mb": 1000`, `"kb"`): sdk.Failed} {
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("u.go", answer)); verdict.Outcome != want {
+			t.Errorf("%s: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}
+
+// A command that fails before it reads any code cannot judge, and nobody is paid. One that fails in the tests' settings
+// can, but not about an answer that changes nothing that they read.
+func TestCommandsThatFailBeforeAnyTest(t *testing.T) {
+	python := pytestOrSkip(t)
+	files := map[string]string{"b.py": "def f():\n    return 1\n", "test_b.py": "from b import f\n\n\ndef test_f():\n    assert f() == 2\n"}
+	right := file("b.py", "def f():\n    return 2\n")
+	v := open(t, verify.Config{Command: []string{python, "-m", "pytest", "-q", "--no-such-option"}, Reruns: -1})
+	query := &sdk.Query{WorkDir: write(t, files)}
+	for _, answer := range []string{"", right} {
+		if verdict := judge(t, v, query, answer); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "before it reads any code") {
+			t.Errorf("%q: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+		}
+	}
+	files["conftest.py"] = "raise RuntimeError(\"no database\")\n"
+	v = open(t, verify.Config{Command: []string{python, "-m", "pytest", "-q"}, Reruns: -1})
+	if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, files)}, right); verdict.Outcome != sdk.Inconclusive {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }

@@ -98,7 +98,10 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
 		return nil, err
 	}
-	tests := e.alteredTests()
+	tests, unaltered := e.alteredTests()
+	if file := e.withoutTests(); file != "" {
+		return j.verdict(sdk.Inconclusive, "the tests in this file are not run any more: "+file), nil
+	}
 	if text := e.namedData(tests); text != "" {
 		return j.verdict(sdk.Inconclusive, fmt.Sprintf("the code reads what its tests expect: it names %q, as no code but theirs did before", text)), nil
 	}
@@ -107,6 +110,10 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	}
 	if e.fault != "" {
 		verdict.Evidence += "\nno expectation could be altered in " + e.fault
+	}
+	if len(unaltered) > 0 {
+		doubt(verdict, unnotedDoubt)
+		verdict.Evidence += fmt.Sprintf("\nno expectation could be altered in %d of %d tests that must pass, such as %s", len(unaltered), len(tests)+len(unaltered), unaltered[0].ID())
 	}
 	if err := e.askOutside(ctx, tests); err != nil {
 		return nil, err

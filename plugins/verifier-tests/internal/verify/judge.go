@@ -36,6 +36,8 @@ type judgement struct {
 	regressed bool
 	// examples are the files in which the answer changes doctest examples.
 	examples []string
+	// skipped are tests that did not run on the untouched tree, because something failed there as a whole.
+	skipped []string
 	// flaky are the tests that passed in some runs and failed in others.
 	flaky []string
 	// dropped are the files whose changes are left out of the answer.
@@ -115,7 +117,8 @@ func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (che
 			return nil, nil, nil, err
 		}
 		if stopped := j.checkStopped(last); stopped != nil {
-			return nil, nil, stopped, nil
+			stopped, err = v.excuseCommand(ctx, a, j, last, stopped)
+			return nil, nil, stopped, err
 		}
 		now := j.results(last)
 		if run == 0 {
@@ -163,23 +166,33 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	return verdict
 }
 
-// excuseCommand makes a failure inconclusive if the command, with only an exit code, fails as on the untouched tree, and
-// fails so there whatever is in the tests and in the changed files: it does not come to reading them.
+// excuseCommand makes a failure inconclusive if the command, with only an exit code or without a test, fails as on the
+// untouched tree, and fails so there whatever is in the tests and in the changed files: it does not come to reading
+// them.
 func (v *Verifier) excuseCommand(ctx context.Context, a *attempt, j *judgement, last *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	if verdict.Outcome != sdk.Failed || !v.runner.IsExitCode || j.before == nil || plain(last.FirstFailure()) != plain(j.before.report.FirstFailure()) {
+	if verdict.Outcome != sdk.Failed || j.before == nil {
 		return verdict, nil
 	}
-	e := v.newExpectations(a, j, last)
-	if len(e.files) == 0 {
-		return verdict, nil
-	}
+	e, before := v.newExpectations(a, j, last), j.before.report
+	failure := last.FirstFailure()
+	var changed []string
 	for _, change := range a.changes {
-		e.files = append(e.files, change.Path)
+		if v.runner.IsExitCode || isCode(change.Path) {
+			changed = append(changed, change.Path)
+		}
+	}
+	switch {
+	case v.runner.IsExitCode && len(e.files) > 0 && plain(failure) == plain(before.FirstFailure()):
+		e.files = append(e.files, changed...)
+	case len(changed) > 0 && len(last.Tests) == 0 && last.Broken != "" && plain(last.Broken) == plain(before.Broken):
+		failure, e.files = last.Broken, changed // the tests need not be read to fail
+	default:
+		return verdict, nil
 	}
 	if read, err := e.areRead(ctx); read || err != nil {
 		return verdict, err
 	}
-	return j.verdict(sdk.Inconclusive, "the command fails as on the untouched tree, before it reads its tests or what is changed:\n"+last.FirstFailure()), nil
+	return j.verdict(sdk.Inconclusive, "the command fails as on the untouched tree, before it reads its tests or what is changed:\n"+failure), nil
 }
 
 // checkStopped returns the verdict on a run that left no usable report, or nil.
@@ -289,6 +302,13 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "a test that must pass is flaky")
 	case total == 0:
 		return j.verdict(sdk.Inconclusive, "no test ran")
+	}
+	if len(j.skipped) > 0 && len(j.checks.FailToPass) == 0 {
+		j.notef("skipped, and not run on the untouched tree: %s", strings.Join(j.skipped, ", "))
+		j.confidence = min(j.confidence, 1-unalteredDoubt)
+		if fixed := slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.isFixed }); len(j.skipped) >= len(fixed) {
+			return j.verdict(sdk.Inconclusive, "of the tests that did not run on the untouched tree, as many are skipped as pass")
+		}
 	}
 	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
 	if stay := len(slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.isRegression || slices.Contains(j.flaky, c.name) })); stay > 0 {

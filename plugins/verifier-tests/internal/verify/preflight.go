@@ -29,6 +29,8 @@ type preflight struct {
 	// run with them: which of the tests in one program with it would pass there.
 	pruned []jail.Change
 	rest   runner.Report
+	// isDeaf means that the command fails in the same way whatever is in the code.
+	isDeaf bool
 	// lacks is a command that a script does not find, and that can be a function which an answer must add to a
 	// sourced file; "" if there is none.
 	lacks string
@@ -70,6 +72,9 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 			return err
 		}
 		p.lacks = lackedBy(t, p.report)
+		if p.isDeaf, err = v.ignoresCode(ctx, t, p); p.isDeaf || err != nil {
+			return err
+		}
 		return v.runRest(ctx, t, p)
 	}
 	if v.store == nil {
@@ -102,6 +107,24 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}, p.pruned, p.rest})
 	return nil
 }
+
+// ignoresCode reports whether the command, which ran no test, prints the same if no file of code can be parsed.
+func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool, error) {
+	if p.report.Broken == "" || len(p.report.Tests) > 0 || p.result.End != jail.EndExit {
+		return false, nil
+	}
+	a := &attempt{tree: t}
+	for _, file := range t.Files {
+		if isCode(file) {
+			a.changes = append(a.changes, jail.Change{Path: file, Data: []byte(unparsable)})
+		}
+	}
+	broken, _, err := v.run(ctx, a, false)
+	return err == nil && plain(broken.Broken) == plain(p.report.Broken), err
+}
+
+// unparsable is a syntax error in every language.
+const unparsable = "\n)(\n"
 
 // runRest runs the tests that did not run on the untouched tree because others in their program use what it lacks, or
 // panic.
@@ -174,6 +197,7 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}{
 		{p.result.End == jail.EndTimeout, "the run timed out: raise timeout; run the tests once outside, so that their toolchain has compiled what they need; or, if what must be fixed makes a test hang, give each a limit, such as --test-timeout=10000 of node --test"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
+		{p.isDeaf, "the command fails before it reads any code: " + broken},
 		{p.lacks == "" && slices.Contains([]int{126, 127}, code), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
 		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
 		{len(p.report.Tests) == 0 && crashed.MatchString(broken), "the process of the tests crashes or does not start there (if for want of memory, raise memory_mib): " + broken},
@@ -206,7 +230,11 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 		count[test.Status]++
 	}
 	passed, total := count[runner.Pass], count[runner.Pass]+count[runner.Fail]
-	verdict := j.verdict(sdk.Failed, fmt.Sprintf("%d of %d tests pass on the untouched tree", passed, total))
+	evidence := fmt.Sprintf("%d of %d tests pass on the untouched tree", passed, total)
+	if lines := strings.Split(strings.TrimSpace(p.report.FirstFailure()), "\n"); passed == 0 {
+		evidence += ": " + lines[len(lines)-1]
+	}
+	verdict := j.verdict(sdk.Failed, evidence)
 	if total > 0 {
 		verdict.Score = float64(passed) / float64(total)
 	}

@@ -230,6 +230,10 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 // notes of the unaltered run with those of the run in which comparisons were held equal. It is nil if the code is not
 // to blame.
 func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, noted map[string][]string, tests []runner.Test, allPass bool) (*sdk.Verdict, error) {
+	odd, err := e.withoutOld(ctx, alter.Hold, odd, e.held)
+	if err != nil {
+		return nil, err
+	}
 	var again map[string][]string // the notes of a second unaltered run
 	for _, c := range odd {
 		switch {
@@ -302,7 +306,13 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	if e.whole && !isShell && len(comparisons) > 0 && !isReached(comparisons, e.returned) {
 		return nil, errNotBuilt // all of them are in files that the command does not run
 	}
-	return e.blindVerdict(comparisons, e.returned), nil
+	returned := e.returned
+	verdict := e.blindVerdict(comparisons, returned)
+	if verdict != nil {
+		comparisons, err = e.withoutOld(ctx, alter.Record, comparisons, returned)
+		verdict, e.returned = e.blindVerdict(comparisons, returned), returned
+	}
+	return verdict, err
 }
 
 // swallowingTest returns a test that passed in the last run although an assertion in it failed that must hold whatever

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"os"
 	"strings"
 	"text/template"
@@ -19,7 +20,7 @@ type Config struct {
 	Model      string  `stepfall:"model,required" doc:"The model of the policy that judges."`
 	Mode       string  `stepfall:"mode,enum=grade|compare,default=grade" doc:"grade: is the answer acceptable? compare: is it better than the last answer before it? The first answer is graded."`
 	Criteria   string  `stepfall:"criteria" doc:"What makes an answer acceptable, in words for the judge."`
-	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Calls (whether an answer calls tools), .Criteria, .Options and .Mark, a delimiter of the data that is new in each prompt."`
+	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Calls (whether an answer calls tools), .Criteria, .Options and .Mark, a delimiter of the data that no answer knows."`
 	PromptFile string  `stepfall:"prompt_file" doc:"A file with that template."`
 	Confidence float64 `stepfall:"confidence,min=0.5,max=1,default=0.8" doc:"Probability that the judge is right when it says the same both times. With log-probabilities, the judge's own probability counts when it is lower."`
 	MaxTokens  int     `stepfall:"max_tokens,min=1,max=8192,default=512" doc:"Longest reply of the judge."`
@@ -59,7 +60,7 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	if err := prompt.Execute(&trial, view{Options: [2]string{"x", "y"}}); err != nil {
 		return nil, schema.Errorf([]string{at}, "%v", err)
 	}
-	return &verifier{config: c, prompt: prompt, models: plugin.Models}, nil
+	return &verifier{config: c, prompt: prompt, secret: []byte(rand.Text()), models: plugin.Models}, nil
 }
 
 // builtIn is the default prompt. A random mark that the task and the answers cannot know delimits them as

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -20,6 +22,8 @@ import (
 type verifier struct {
 	config Config
 	prompt *template.Template
+	// secret is the key of the marks.
+	secret []byte
 	// models returns the model caller for a host call.
 	models func(ctx context.Context) plugin.ModelCaller
 }
@@ -30,7 +34,7 @@ type view struct {
 	// Calls is true if an answer has tool calls.
 	Calls   bool
 	Options [2]string
-	// Mark differs in every prompt. Text between two marks is data, which an answer cannot end because it
+	// Mark is a secret of the conversation. Text between two marks is data, which an answer cannot end because it
 	// cannot know the mark.
 	Mark string
 }
@@ -118,7 +122,7 @@ func (v *verifier) view(req *sdk.VerifyRequest, other *sdk.Answer, swapped bool)
 	see := view{
 		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
 		Options: [2]string{acceptable, "The answer is not acceptable."},
-		Mark:    rand.Text(),
+		Mark:    v.mark(req.Query),
 		Calls:   len(req.Answer.ToolCalls) > 0 || other != nil && len(other.ToolCalls) > 0,
 	}
 	if see.Calls {
@@ -135,6 +139,17 @@ func (v *verifier) view(req *sdk.VerifyRequest, other *sdk.Answer, swapped bool)
 		see.Options[0], see.Options[1] = see.Options[1], see.Options[0]
 	}
 	return see
+}
+
+// mark returns the mark of a conversation. It stays the same in all its prompts, which providers therefore cache up to
+// the new messages.
+func (v *verifier) mark(query *sdk.Query) string {
+	mac := hmac.New(sha256.New, v.secret)
+	if query != nil {
+		first := slices.IndexFunc(query.Messages, func(m sdk.Message) bool { return m.Role == sdk.RoleUser })
+		mac.Write([]byte(task(&sdk.Query{Messages: query.Messages[:first+1]})))
+	}
+	return strings.ToUpper(hex.EncodeToString(mac.Sum(nil)[:13]))
 }
 
 var standsAlone = regexp.MustCompile(`\b[AB]\b`)

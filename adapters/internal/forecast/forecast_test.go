@@ -619,3 +619,19 @@ func TestModelsThatHaveNotRunHaveCachesToo(t *testing.T) {
 		t.Errorf("the step costs %v, want %v", f.CostUSD, price.CostUSD(usage))
 	}
 }
+
+// The cost of a verdict is also known from the shadows of steps whose own answers nobody judged.
+func TestVerdictsOfShadows(t *testing.T) {
+	call := func(usd float64) []sdk.Call {
+		return []sdk.Call{{Model: "small", Verdict: &sdk.Verdict{Verifier: "judge", CostUSD: usd}}}
+	}
+	world := &forecast.Traces{
+		Steps:   []*sdk.Trace{{QueryID: "a", Calls: []sdk.Call{{Model: "large"}}}, {QueryID: "b"}},
+		Shadows: []*sdk.Trace{{QueryID: "a", Calls: call(0.005)}, {QueryID: "c", Calls: call(0.001)}},
+	}
+	for n, want := range []float64{0.005, 0.003} {
+		if usd, known := world.VerdictUSD(n, "judge", "small"); !known || math.Abs(usd-want) > 1e-12 {
+			t.Errorf("step %d: %v, %v, want %v", n, usd, known, want)
+		}
+	}
+}

@@ -44,7 +44,8 @@ type looks struct {
 // index indexes the verifiers' prices, the steps by query, and the verdicts on runs.
 func (t *Traces) index() {
 	t.looks = map[string]looks{}
-	for _, s := range t.Steps {
+	steps := slices.Concat(t.Steps, t.Shadows)
+	for _, s := range steps {
 		for i := range s.Calls {
 			if v := s.Calls[i].Verdict; v != nil {
 				l := t.looks[v.Verifier]
@@ -53,7 +54,6 @@ func (t *Traces) index() {
 		}
 	}
 	t.ofQuery = map[string][]*sdk.Trace{}
-	steps := slices.Concat(t.Steps, t.Shadows)
 	for _, s := range steps {
 		if s.QueryID != "" {
 			t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
@@ -67,9 +67,11 @@ func (t *Traces) index() {
 // VerdictUSD implements [verdictCosts].
 func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	t.indexed.Do(t.index)
-	for i := range t.Steps[n].Calls {
-		if c := &t.Steps[n].Calls[i]; c.Model == model && c.Verdict != nil && c.Verdict.Verifier == verifier {
-			return c.Verdict.CostUSD, true
+	for _, s := range append([]*sdk.Trace{t.Steps[n]}, t.ofQuery[t.Steps[n].QueryID]...) {
+		for i := range s.Calls {
+			if c := &s.Calls[i]; c.Model == model && c.Verdict != nil && c.Verdict.Verifier == verifier {
+				return c.Verdict.CostUSD, true
+			}
 		}
 	}
 	l := t.looks[verifier]

@@ -103,6 +103,9 @@ func isOfModule(test runner.Test, file, name string) bool {
 
 // areTruths reports whether only conditions were inverted in all of the tests.
 func (e *expectations) areTruths(tests []runner.Test) bool {
+	if e.whole {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return len(s.Tests) > len(s.Truths) })
+	}
 	return !slices.ContainsFunc(tests, func(t runner.Test) bool {
 		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Truths) })
 	})

@@ -46,6 +46,9 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 		if err := e.runProgram(ctx, interpreter, alter.Languages[language], requests[language], nil, &found); err != nil {
 			return nil, err
 		}
+		if found == nil {
+			e.fault = "the tests, since " + alter.Languages[language].Name + " was stopped, or found too much"
+		}
 		for _, source := range found {
 			if source.Fault != "" {
 				e.fault = source.Path + ": " + source.Fault

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // expectedFile matches paths of files with expected results.
@@ -25,7 +26,7 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 			mentions[part] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
+	code := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		if strings.Contains("/"+file, "/node_modules/") {
 			return true
 		}
@@ -41,6 +42,42 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 		}
 		return len(report.Files) > 0 || !allTests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
 	})
+	if whole {
+		return v.namedTests(t, code, operands)
+	}
+	return code
+}
+
+// namedTests returns those of the test files that the command names, by a path, a part of one, a folder or a pattern,
+// with those that these name and the scripts; all if it names none.
+func (v *Verifier) namedTests(t *tree, code, scripts []string) []string {
+	var words []string
+	for _, word := range v.config.Command[1:] {
+		if !strings.HasPrefix(word, "-") && (strings.ContainsAny(word, "/*") || isCode(word) || slices.ContainsFunc(code, func(file string) bool { return strings.HasPrefix(file, word+"/") })) {
+			words = append(words, path.Clean(word))
+		}
+	}
+	isNamed := func(file string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(file, word) || jail.Match(word, file) })
+	}
+	var named []string
+	rest := slices.Clone(code)
+	for more := isNamed; ; {
+		found := slices.DeleteFunc(slices.Clone(rest), func(file string) bool { return !more(file) })
+		if len(found) == 0 {
+			break
+		}
+		rest = slices.DeleteFunc(rest, more)
+		named = append(named, found...)
+		text := t.textOf(found)
+		more = func(file string) bool {
+			return bytes.Contains(text, []byte(strings.TrimSuffix(path.Base(file), path.Ext(file))))
+		}
+	}
+	if len(named) == 0 {
+		return code
+	}
+	return slices.DeleteFunc(code, func(file string) bool { return !slices.Contains(named, file) && !slices.Contains(scripts, file) })
 }
 
 // testData returns the data files of a tree that its test code names and no other code does: those that the tests

@@ -172,6 +172,11 @@ func (j *judgement) missing(report *runner.Report) []*check {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
+	for _, name := range j.before.lost {
+		if len(report.Find(name)) == 0 {
+			checks = append(checks, &check{name: name, status: []runner.Status{runner.Missing}, output: report.Broken})
+		}
+	}
 	return checks
 }
 

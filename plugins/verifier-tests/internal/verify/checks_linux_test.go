@@ -159,3 +159,19 @@ func TestCommandsThatFailBeforeAnyTest(t *testing.T) {
 		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }
+
+// What a package lacks before cannot be made up for by leaving out the tests that ask for it.
+func TestTestsThatDidNotCompileMustRun(t *testing.T) {
+	tree := write(t, map[string]string{
+		"go.mod":    "module example.com/b\n\ngo 1.22\n",
+		"b.go":      "package b\n\nfunc Old(a int) int { return a }\n",
+		"b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2); got != 2 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestNew(t *testing.T) {\n\tif got := New(2); got != 4 {\n\t\tt.Error(got)\n\t}\n}\n",
+	})
+	v := goVerifier(t, verify.Config{Reruns: -1})
+	const code = "package b\n\nimport \"os\"\n\nvar args = os.Args\n\nfunc Old(a int) int { return a }\n\n"
+	for answer, want := range map[string]sdk.Outcome{"func New(a int) int { return a + a }\n": sdk.Passed, "func New(a int) int { return 0 }\n\nfunc init() { os.Args = append(os.Args, \"-test.skip=New\") }\n": sdk.Failed} {
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("b.go", code+answer)); verdict.Outcome != want {
+			t.Errorf("%s: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}

@@ -86,7 +86,10 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	verdict := j.decide(checks)
 	switch {
 	case verdict.Outcome == sdk.Failed:
-		return v.excuseCommand(ctx, a, j, last, j.excuse(verdict, checks))
+		if verdict, err = v.excuseCommand(ctx, a, j, last, j.excuse(verdict, checks)); err != nil {
+			return nil, err
+		}
+		return v.excuseMachine(ctx, a, j, checks, verdict)
 	case verdict.Outcome != sdk.Passed:
 		return verdict, nil
 	case len(j.examples) > 0:
@@ -193,6 +196,28 @@ func (v *Verifier) excuseCommand(ctx context.Context, a *attempt, j *judgement, 
 		return verdict, err
 	}
 	return j.verdict(sdk.Inconclusive, "the command fails as on the untouched tree, before it reads its tests or what is changed:\n"+failure), nil
+}
+
+// excuseMachine makes a failure inconclusive if only tests failed that passed on the untouched tree, and now fail there
+// as well: the machine is too busy for a test of times, or something that they need is away.
+func (v *Verifier) excuseMachine(ctx context.Context, a *attempt, j *judgement, checks []*check, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	if verdict.Outcome != sdk.Failed || !j.regressed || j.before == nil || v.config.Reruns <= 0 {
+		return verdict, nil
+	}
+	untouched := *a
+	untouched.changes = nil
+	report, _, err := v.run(ctx, &untouched, false)
+	if err != nil {
+		return nil, err
+	}
+	isStable := func(c *check) bool {
+		status, _ := report.Status(c.name) // Missing if it is not found
+		return !slices.Contains(c.status, runner.Pass) && status == runner.Pass
+	}
+	if report.Broken != "" || slices.ContainsFunc(checks, isStable) {
+		return verdict, nil
+	}
+	return j.verdict(sdk.Inconclusive, "these tests passed on the untouched tree, and now fail there as well: "+verdict.Evidence), nil
 }
 
 // checkStopped returns the verdict on a run that left no usable report, or nil.

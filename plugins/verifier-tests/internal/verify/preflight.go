@@ -29,6 +29,8 @@ type preflight struct {
 	// run with them: which of the tests in one program with it would pass there.
 	pruned []jail.Change
 	rest   runner.Report
+	// lost are tests that are not in the pruned files and therefore must run once there is an answer.
+	lost []string
 	// isDeaf means that the command fails in the same way whatever is in the code.
 	isDeaf bool
 	// lacks is a command that a script does not find, and that can be a function which an answer must add to a
@@ -94,7 +96,7 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	var found storedTree
 	if v.store.get(key, &found) && found.Report != nil && found.Result != nil {
 		p.report, p.result, p.pruned, p.rest = found.Report, found.Result, found.Pruned, found.Rest
-		p.lacks = lackedBy(t, p.report)
+		p.lacks, p.lost = lackedBy(t, p.report), v.lostTests(t, p)
 		return nil
 	}
 	if err := run(); err != nil {
@@ -153,7 +155,41 @@ func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
 		}
 		p.rest = *last
 	}
+	p.lost = v.lostTests(t, p)
 	return nil
+}
+
+// testFunctions matches the tests in a file of Go or Python.
+var testFunctions = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(|^\s*(?:async )?def (test\w*)\(`)
+
+// selects matches words of commands that select tests by name.
+var selects = regexp.MustCompile(`^--?(?:test\.)?(?:run|skip)\b|^-k|::`)
+
+// lostTests returns the tests that were pruned from files whose other tests ran, unless the command selects tests.
+func (v *Verifier) lostTests(t *tree, p *preflight) (lost []string) {
+	names := func(text []byte) (names []string) {
+		for _, found := range testFunctions.FindAllSubmatch(text, -1) {
+			names = append(names, string(found[1])+string(found[2]))
+		}
+		return names
+	}
+	if slices.ContainsFunc(v.config.Command, selects.MatchString) {
+		return nil
+	}
+	for _, change := range p.pruned {
+		before, _ := t.read(change.Path) // it was read to be pruned
+		kept := names(change.Data)
+		isAway := func(name string) bool { return len(p.rest.Find(name)) == 0 }
+		if slices.ContainsFunc(kept, isAway) || len(kept) == 0 && len(p.rest.Tests) == 0 {
+			continue
+		}
+		for _, name := range names(before) {
+			if !slices.Contains(kept, name) {
+				lost = append(lost, name)
+			}
+		}
+	}
+	return lost
 }
 
 // Messages of shells about a missing command, and lines with which a script sources another.

@@ -26,6 +26,8 @@ type waitingRequest struct {
 const (
 	// repeatWithin is how long after the end of its pause a request counts as a retry.
 	repeatWithin = time.Minute
+	// maxWait limits the time for which a request is refused without a call; a model is not avoided for longer either.
+	maxWait = 5 * time.Minute
 	// maxWaiting limits the number of remembered requests.
 	maxWaiting = 10_000
 )
@@ -51,7 +53,7 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 		maps.DeleteFunc(s.until, func(_ uint64, w waitingRequest) bool { return now.After(w.at) })
 	}
 	if len(s.until) < maxWaiting {
-		s.until[digest] = waitingRequest{now.Add(why.RetryAfter), why}
+		s.until[digest] = waitingRequest{now.Add(min(why.RetryAfter, maxWait)), why}
 	}
 }
 

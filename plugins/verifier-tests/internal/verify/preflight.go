@@ -248,6 +248,9 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	return ""
 }
 
+// thrown matches the last line of a traceback.
+var thrown = regexp.MustCompile(`\b\w+(?:Error|Exception): \S.*`)
+
 // verdict returns the verdict on an answer that changes nothing: it has failed, with the score and evidence of the
 // untouched tree.
 func (p *preflight) verdict(j *judgement) *sdk.Verdict {
@@ -267,8 +270,8 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	}
 	passed, total := count[runner.Pass], count[runner.Pass]+count[runner.Fail]
 	evidence := fmt.Sprintf("%d of %d tests pass on the untouched tree", passed, total)
-	if lines := strings.Split(strings.TrimSpace(p.report.FirstFailure()), "\n"); passed == 0 {
-		evidence += ": " + lines[len(lines)-1]
+	if found := thrown.FindAllString(p.report.FirstFailure(), -1); passed == 0 && len(found) > 0 {
+		evidence += ": " + found[len(found)-1]
 	}
 	verdict := j.verdict(sdk.Failed, evidence)
 	if total > 0 {

@@ -68,7 +68,17 @@ func (c *Call) geminiThinking() Object {
 		least, most = leastProBudget, proBudget
 	}
 	if p.ReasoningTokens == nil {
-		thinking.geminiEffort(model, effort, least)
+		isOld := isBeforeGemini3(model)
+		switch tokens, known := thinkingBudget[effort]; {
+		case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
+			thinking["thinkingLevel"] = "LOW"
+		case effort == "none" || isOld:
+			if known {
+				thinking["thinkingBudget"] = max(tokens, least)
+			}
+		default:
+			thinking.text("thinkingLevel", strings.ToUpper(effort))
+		}
 		return thinking
 	}
 	thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
@@ -77,21 +87,6 @@ func (c *Call) geminiThinking() Object {
 }
 
 func isBeforeGemini3(model string) bool { return strings.Contains(model, "gemini-2") }
-
-// geminiEffort sets the level of an effort, or its budget for a model without levels.
-func (o Object) geminiEffort(model, effort string, least int) {
-	isOld := isBeforeGemini3(model)
-	switch tokens, known := thinkingBudget[effort]; {
-	case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
-		o["thinkingLevel"] = "LOW"
-	case effort == "none" || isOld:
-		if known {
-			o["thinkingBudget"] = max(tokens, least)
-		}
-	default:
-		o.text("thinkingLevel", strings.ToUpper(effort))
-	}
-}
 
 func (o Object) geminiTools(c *Call) {
 	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {

@@ -114,7 +114,10 @@ func fromCty(v cty.Value) any {
 	case v.IsNull():
 		return nil
 	case secret != nil:
-		return secret.reveal(v)
+		if !secret.set || v.Type() != cty.String {
+			return Secret{name: secret.name}
+		}
+		return NewSecret(secret.name, v.AsString())
 	case t == cty.String:
 		return v.AsString()
 	case t == cty.Number:

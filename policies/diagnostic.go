@@ -144,16 +144,6 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (d Diagnostics) sort() Diagnostics {
-	slices.SortStableFunc(d, func(a, b diagnostic) int {
-		return cmp.Or(
-			cmp.Compare(a.Severity, b.Severity),
-			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-		)
-	})
-	return slices.Compact(d)
-}
-
 type origin struct {
 	rng   hcl.Range
 	where string
@@ -263,5 +253,8 @@ func (l *loader) finish() Diagnostics {
 			d.Column, d.Width = 0, 0
 		}
 	}
-	return l.diags.sort()
+	slices.SortStableFunc(l.diags, func(a, b diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return slices.Compact(l.diags)
 }

@@ -24,7 +24,8 @@ type Setting struct {
 
 func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	if b.free {
-		c := l.decodeConfig(tree, path)
+		c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
+		l.decodeConfigInto(tree, path, c.values, c.places, "")
 		dst.Set(reflect.ValueOf(c))
 		return
 	}

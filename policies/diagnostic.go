@@ -113,17 +113,8 @@ func (d Diagnostics) HasErrors() bool {
 
 // Write writes the diagnostics, separated by blank lines.
 func (d Diagnostics) Write(w io.Writer) error {
-	for i, one := range d {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if _, err := fmt.Fprintln(w, one.String()); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(w, strings.Join(namesOf(d, func(one diagnostic) string { return one.String() + "\n" }), "\n"))
+	return err
 }
 
 func (d Diagnostics) count() (errors, warnings int) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (x *exchange) log() {
 	var omitted int
 	if why.Reason != "" {
 		var ok bool
-		if omitted, ok = x.g.refusals.admit(x.caller()); !ok {
+		if omitted, ok = x.g.refusals.admit(cmp.Or(x.Client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))); !ok {
 			return
 		}
 	}

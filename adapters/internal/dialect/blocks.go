@@ -319,7 +319,9 @@ func (s *sequence) writeTexts(choice *llms.ContentChoice, x *middleware.Extra) {
 	if s.writeHeld(); !s.wrote[blockText] && x.Refusal != choice.Content {
 		s.writeSome(blockText, choice.Content, nil)
 	}
-	if !s.wrote[blockRefusal] && !s.explainsRefusal(x) {
+	own := gjson.ParseBytes(x.Unknown.Raw)
+	isExplained := x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists()) // the text is not the model's
+	if !s.wrote[blockRefusal] && !isExplained {
 		s.writeSome(blockRefusal, x.Refusal, nil)
 	}
 }
@@ -336,13 +338,6 @@ func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
 		return nil
 	}
 	return &middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}
-}
-
-// explainsRefusal reports whether the answer explains its refusal in stop_details, so that the text is not the
-// model's.
-func (s *sequence) explainsRefusal(x *middleware.Extra) bool {
-	own := gjson.ParseBytes(x.Unknown.Raw)
-	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())
 }
 
 func (s *sequence) writePending() {

@@ -137,11 +137,12 @@ func (o Object) geminiContents(c *Call) error {
 // follow it if it can only hold text.
 func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]string, next *memberWriter) ([]any, error) {
 	if raw, ok := p.(middleware.RawPart); ok {
-		if !isSignature(raw.Raw) {
+		part := gjson.ParseBytes(raw.Raw)
+		if !part.Get("thoughtSignature").Exists() || len(part.Map()) > 1 {
 			return append(parts, raw.Raw), nil
 		}
-		next.signText(parts)
-		next.part = gjson.ParseBytes(raw.Raw)
+		next.signText(parts) // a part that is only a signature belongs to the call after it or the text before it
+		next.part = part
 		return parts, nil
 	}
 	one, err := geminiPart(p, names)
@@ -160,13 +161,6 @@ func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]s
 		delete(result, "parts")
 	}
 	return parts, nil
-}
-
-// isSignature reports whether a part is only a signature, which belongs to the call after it or the text before
-// it.
-func isSignature(raw json.RawMessage) bool {
-	part := gjson.ParseBytes(raw)
-	return part.Get("thoughtSignature").Exists() && len(part.Map()) == 1
 }
 
 // signText adds a pending signature to the last part if that is a text.

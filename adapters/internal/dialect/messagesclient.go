@@ -132,7 +132,7 @@ func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
 // resulting budget.
 func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
 	raw := rawJSON(b["thinking"])
-	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), answerTokens(b)-1
+	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int())-1
 	kind, room = was, leastBudget
 	if mapped, ok := c.Limits.Thinking[was]; ok {
 		kind = mapped
@@ -190,8 +190,6 @@ func (c *Call) BudgetFor(effort string, p *middleware.Params) int {
 	}
 	return max(leastBudget, budgetOf(effort, longest))
 }
-
-func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
 // isForced reports whether a tool_choice forces a call, which the API rejects together with thinking.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use

@@ -67,18 +67,15 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 // is streamed from it.
 func (c *call) newStream(d *deployment, s *step.Call) *streamState {
 	stream := &streamState{
-		call: c, from: s.Model.Name, kind: d.kind, hold: c.holdsBack(s),
+		call: c, from: s.Model.Name, kind: d.kind,
+		// A check can reject the answer because of its beginning.
+		hold: !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer(),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
 	}
 	if s.Spare && d.kind == kindNative && c.choices() <= 1 {
 		stream.draft = &draft{call: c}
 	}
 	return stream
-}
-
-// holdsBack reports whether a check can reject the answer because of its beginning.
-func (c *call) holdsBack(s *step.Call) bool {
-	return !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer()
 }
 
 // failure returns the error of a failed call with its usage and whether to retry it.

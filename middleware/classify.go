@@ -94,16 +94,11 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 	if status := statusOf(text); status >= 400 {
 		return statusCode(status, text)
 	}
-	if isLostConnection(err, text) {
+	_, panicked := errors.AsType[*step.PanicError](err)
+	if _, isNet := errors.AsType[net.Error](err); !panicked && (isNet || lostConnectionText.MatchString(text)) {
 		return llms.ErrCodeProviderUnavailable, true
 	}
 	return llms.ErrCodeUnknown, false
-}
-
-func isLostConnection(err error, text string) bool {
-	_, panicked := errors.AsType[*step.PanicError](err)
-	_, isNet := errors.AsType[net.Error](err)
-	return !panicked && (isNet || lostConnectionText.MatchString(text))
 }
 
 func containsAny(text string, signs ...string) bool {
@@ -150,7 +145,9 @@ func stepCode(ctx context.Context, err, deciding error, t *sdk.Trace) llms.Error
 		return llms.ErrCodeQuotaExceeded
 	case errors.Is(err, sdk.ErrRequestRefused): // it is not the caller's fault, as ErrCodeInvalidRequest would suggest
 		return llms.ErrCodeUnknown
-	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
+	case errors.Is(err, sdk.ErrStoreUnavailable):
+		return llms.ErrCodeProviderUnavailable
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == ReasonCircuitOpen }): // the request is valid
 		return llms.ErrCodeProviderUnavailable
 	case errors.Is(err, sdk.ErrNoFeasibleModel) && strings.Contains(err.Error(), step.ReasonLongPrompt): // a shorter prompt is feasible
 		return llms.ErrCodeTokenLimit
@@ -181,12 +178,6 @@ func decidingError(err error) error {
 // or rate_limit. Its value is the time.Duration after which a model can be called again, if known: from
 // the server's response, or the remaining delay of an open circuit.
 const DetailRetryAfter = "retry_after"
-
-// isOutage reports whether a model was excluded because of an open circuit: then the step failed because
-// of an outage, and the request is valid.
-func isOutage(t *sdk.Trace) bool {
-	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == ReasonCircuitOpen })
-}
 
 // retryDelay returns the shortest time after which one of the models can be called again; 0 means unknown.
 func retryDelay(err error, targets []target) (least time.Duration) {

@@ -50,12 +50,11 @@ func InfoFrom(ctx context.Context) Info {
 // Report collects the results of the steps under one context, because an agent hides its model's
 // responses from its caller. It is safe for concurrent use.
 type Report struct {
-	mu     sync.Mutex
-	outer  *Report
-	steps  []*sdk.Trace
-	usage  sdk.Usage
-	cost   float64
-	failed int
+	mu    sync.Mutex
+	outer *Report
+	steps []*sdk.Trace
+	usage sdk.Usage
+	cost  float64
 }
 
 type reportKey struct{}
@@ -90,13 +89,6 @@ func (r *Report) CostUSD() float64 {
 	return r.cost
 }
 
-// Failed returns the number of steps that gave no answer.
-func (r *Report) Failed() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failed
-}
-
 func (m *Model) report(ctx context.Context, result *step.Result) {
 	r, _ := ctx.Value(reportKey{}).(*Report)
 	if r == nil {
@@ -108,9 +100,6 @@ func (m *Model) report(ctx context.Context, result *step.Result) {
 		r.steps = append(r.steps, clean)
 		r.usage = r.usage.Add(result.Trace.Usage)
 		r.cost += result.Trace.CostUSD
-		if result.Answer == nil {
-			r.failed++
-		}
 		r.mu.Unlock()
 	}
 }

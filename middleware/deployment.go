@@ -141,14 +141,10 @@ func (t *target) exclude() string {
 	return ReasonCircuitOpen
 }
 
-// breaker is a circuit breaker that costs one atomic read as long as no call fails.
 type breaker struct {
-	circuit circuitbreaker.CircuitBreaker[any]
-	// isTroubled is set by a failure and cleared when the circuit closes again.
-	isTroubled atomic.Bool
-	// name is the circuit's name in peers, which can be nil.
-	name  string
-	peers Circuits
+	circuit circuitbreaker.CircuitBreaker[any] // nil if it is disabled
+	name    string                             // of the circuit in peers
+	peers   Circuits                           // can be nil
 }
 
 func newBreaker(c BreakerConfig, peers Circuits, name string) *breaker {
@@ -170,11 +166,11 @@ func (b *breaker) isOpenElsewhere() bool {
 }
 
 func (b *breaker) isOpen() bool {
-	return b.isTroubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.isOpenElsewhere()
+	return b.circuit != nil && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.isOpenElsewhere()
 }
 
 func (b *breaker) permits() bool {
-	return !b.isOpenElsewhere() && (!b.isTroubled.Load() || b.circuit.TryAcquirePermit())
+	return !b.isOpenElsewhere() && (b.circuit == nil || b.circuit.TryAcquirePermit())
 }
 
 // record records the outcome of a call; nil means success. Errors that are no evidence about the server's
@@ -184,23 +180,17 @@ func (b *breaker) record(failed *step.CallError) {
 	switch {
 	case b.circuit == nil:
 	case failed == nil:
-		if b.isTroubled.Load() {
-			b.circuit.RecordSuccess()
-			if b.circuit.IsClosed() {
-				b.isTroubled.Store(false)
-			}
-		}
+		b.circuit.RecordSuccess()
 	case isRateLimited(failed):
-		if b.isTroubled.Load() && b.circuit.IsHalfOpen() {
+		if b.circuit.IsHalfOpen() {
 			b.circuit.RecordSuccess()
 		}
 	case failed.Retry:
-		b.isTroubled.Store(true)
 		b.circuit.RecordFailure()
 		if b.peers != nil && b.circuit.IsOpen() {
 			b.peers.Opened(b.name, time.Now().Add(b.circuit.RemainingDelay()))
 		}
-	case b.isTroubled.Load() && b.circuit.IsHalfOpen():
+	case b.circuit.IsHalfOpen():
 		// The probe's permit must be returned.
 		b.circuit.RecordFailure()
 	}

@@ -55,14 +55,10 @@ func (d *draft) isUndecided() bool {
 	return d.call.m.c.MinTokenProbability > 0 && d.tokens > 0 && d.tokens < tokensToJudge
 }
 
-func (d *draft) isUnlikely() bool {
-	return d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < d.call.m.c.MinTokenProbability
-}
-
 // fault returns the check that is certain to reject the answer and why, or "".
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
-	if d.isUnlikely() {
+	if d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < c.m.c.MinTokenProbability {
 		return "check:token_probability", "low token probability"
 	}
 	// With tools on offer a tool call can follow, and the text does not count.

@@ -96,39 +96,19 @@ func (c *call) dropUncounted() (unsent []string) {
 		p.ServiceTier, unsent = "", append(unsent, "service_tier")
 	}
 	p.Extra, p.RawTools = extra, keepTools(p.RawTools, countedTools, &unsent)
-	c.dropUncountedTools(&unsent)
+	c.messages = replaceParts(c.messages, func(part llms.ContentPart) (llms.ContentPart, bool) { return withCountedTools(part, &unsent) })
 	return unsent
-}
-
-func (c *call) dropUncountedTools(unsent *[]string) {
-	messages := c.messages
-	for i := range messages {
-		parts := messages[i].Parts
-		for j, part := range parts {
-			counted, ok := withCountedTools(part, unsent)
-			if !ok {
-				continue
-			}
-			if &c.messages[0] == &messages[0] { // still the caller's slice
-				c.messages = slices.Clone(messages)
-			}
-			if &c.messages[i].Parts[0] == &parts[0] {
-				c.messages[i].Parts = slices.Clone(parts)
-			}
-			c.messages[i].Parts[j] = counted
-		}
-	}
 }
 
 // withCountedTools returns a message part with only the tools of known cost, and whether it has any tools.
 func withCountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart, bool) {
 	raw, ok := unwrap(part).(RawPart)
 	if !ok || raw.Model != "" { // the provider's own state
-		return nil, false
+		return part, false
 	}
 	tools, ok := nestedTools(raw.Raw)
 	if !ok {
-		return nil, false
+		return part, false
 	}
 	raw.Raw = withTools(raw.Raw, keepTools(tools, countedTools, unsent))
 	if cached, isCached := part.(llms.CachedContent); isCached {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 )
@@ -41,32 +42,60 @@ func rewrite(messages []llms.MessageContent, k kind, shortIDs bool) []llms.Messa
 		messages = plainMessages(messages)
 	}
 	r := rewriter{kind: k, shortIDs: shortIDs, messages: messages}
+	messages = replaceParts(messages, r.part)
 	var out []llms.MessageContent
-	for i := range messages {
-		message, changed := r.message(messages[i])
-		split := len(message.Parts) > 1 && r.readsOnePart(message.Role)
-		if !changed && !split {
-			if out != nil {
-				out = append(out, message)
-			}
-			continue
-		}
+	for i, m := range messages {
+		role := normalRole(m.Role)
+		split := len(m.Parts) > 1 && r.readsOnePart(role)
 		if out == nil {
+			if role == m.Role && !split {
+				continue
+			}
 			out = append(make([]llms.MessageContent, 0, len(messages)+4), messages[:i]...)
 		}
-		if !split {
-			out = append(out, message)
+		if m.Role = role; !split {
+			out = append(out, m)
 			continue
 		}
 		// The API joins consecutive messages of one role again.
-		for _, p := range message.Parts {
-			out = append(out, llms.MessageContent{Role: message.Role, Parts: []llms.ContentPart{p}})
+		for _, p := range m.Parts {
+			out = append(out, llms.MessageContent{Role: role, Parts: []llms.ContentPart{p}})
 		}
 	}
 	if out == nil {
 		return messages
 	}
 	return out
+}
+
+// replaceParts returns messages with each part replaced by the result of replace, which removes a part by returning
+// nil and reports whether it changed it. The caller's messages are not modified, and are returned if nothing changes.
+func replaceParts(messages []llms.MessageContent, replace func(p llms.ContentPart) (own llms.ContentPart, isChanged bool)) []llms.MessageContent {
+	var list []llms.MessageContent
+	for i, m := range messages {
+		var parts []llms.ContentPart
+		for k, p := range m.Parts {
+			own, isChanged := replace(p)
+			if isChanged && parts == nil {
+				parts = append(make([]llms.ContentPart, 0, len(m.Parts)), m.Parts[:k]...)
+			}
+			if parts != nil && own != nil {
+				parts = append(parts, own)
+			}
+		}
+		if parts != nil {
+			if m.Parts = parts; list == nil {
+				list = append(make([]llms.MessageContent, 0, len(messages)), messages[:i]...)
+			}
+		}
+		if list != nil && (parts == nil || len(parts) > 0) {
+			list = append(list, m)
+		}
+	}
+	if list == nil {
+		return messages
+	}
+	return list
 }
 
 // readsOnePart reports whether the client reads only the first part of messages of that role, or rejects more.
@@ -80,51 +109,32 @@ func (r *rewriter) readsOnePart(role llms.ChatMessageType) bool {
 	return false
 }
 
-func (r *rewriter) message(message llms.MessageContent) (llms.MessageContent, bool) {
-	role := normalRole(message.Role)
-	changed := role != message.Role
-	message.Role = role
-	copied := false
-	for j, p := range message.Parts {
-		fresh, same := r.part(p)
-		if same {
-			continue
-		}
-		if !copied {
-			message.Parts = append([]llms.ContentPart(nil), message.Parts...)
-			copied = true
-		}
-		message.Parts[j] = fresh
-	}
-	return message, changed || copied
-}
-
-// part returns a part in the form that the provider's client needs, and whether that is the part itself.
-func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
+// part returns a part in the form that the provider's client needs, and whether that differs from the part itself.
+func (r *rewriter) part(p llms.ContentPart) (own llms.ContentPart, isChanged bool) {
 	k := r.kind
 	switch part := p.(type) {
 	case llms.CachedContent:
 		if k == kindAnthropic || k == kindNative {
-			return p, true
+			return p, false
 		}
 		// The openai client silently drops it.
 		inner, _ := r.part(unwrap(part))
-		return inner, false
+		return inner, true
 	case llms.BinaryContent:
 		if k == kindOpenAI || k == kindMistral {
-			return llms.ImageURLContent{URL: part.String()}, false
+			return llms.ImageURLContent{URL: part.String()}, true
 		}
 	case llms.ImageURLContent:
 		if k == kindAnthropic || k == kindOllama {
 			if binary, ok := dataURL(part.URL); ok {
-				return binary, false
+				return binary, true
 			}
 		}
 	case llms.ToolCall:
 		id := r.callID(part.ID, &r.calls)
 		if fresh, same := rewriteToolCall(part); !same || id != part.ID {
 			fresh.ID = id
-			return fresh, false
+			return fresh, true
 		}
 	case llms.ToolCallResponse:
 		id, name := r.callID(part.ToolCallID, &r.results), part.Name
@@ -133,10 +143,10 @@ func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
 		}
 		if id != part.ToolCallID || name != part.Name {
 			part.ToolCallID, part.Name = id, name
-			return part, false
+			return part, true
 		}
 	}
-	return p, true
+	return p, false
 }
 
 // callID returns the provider's form of a call id; equal ids give equal results. Calls and results without an id,
@@ -161,7 +171,14 @@ var (
 
 func (r *rewriter) toolName(id string) string {
 	if r.names == nil {
-		r.names = toolNames(r.messages)
+		r.names = map[string]string{}
+		for i := range r.messages {
+			for _, p := range r.messages[i].Parts {
+				if c, ok := unwrap(p).(llms.ToolCall); ok && c.FunctionCall != nil {
+					r.names[c.ID] = c.FunctionCall.Name
+				}
+			}
+		}
 	}
 	return r.names[id]
 }
@@ -173,7 +190,7 @@ func rewriteToolCall(part llms.ToolCall) (llms.ToolCall, bool) {
 	if part.Type == "" {
 		part.Type, same = "function", false
 	}
-	if f := part.FunctionCall; f != nil && !isJSONObject(f.Arguments) {
+	if f := part.FunctionCall; f != nil && (!strings.HasPrefix(strings.TrimSpace(f.Arguments), "{") || !json.Valid([]byte(f.Arguments))) {
 		arguments, err := json.Marshal(map[string]string{"__arg1": f.Arguments})
 		if f.Arguments == "" {
 			arguments = []byte("{}")
@@ -183,29 +200,4 @@ func rewriteToolCall(part llms.ToolCall) (llms.ToolCall, bool) {
 		}
 	}
 	return part, same
-}
-
-func isJSONObject(text string) bool {
-	for i := range len(text) {
-		switch text[i] {
-		case ' ', '\t', '\n', '\r':
-			continue
-		case '{':
-			return json.Valid([]byte(text))
-		}
-		return false
-	}
-	return false
-}
-
-func toolNames(messages []llms.MessageContent) map[string]string {
-	names := map[string]string{}
-	for i := range messages {
-		for _, p := range messages[i].Parts {
-			if c, ok := unwrap(p).(llms.ToolCall); ok && c.FunctionCall != nil {
-				names[c.ID] = c.FunctionCall.Name
-			}
-		}
-	}
-	return names
 }

@@ -201,9 +201,13 @@ func (m *Model) restrict(req *step.Request, c *call) {
 	}
 }
 
-// commits reports whether the caller can be shown an answer before it is complete.
-func (c *call) commits(only string) bool {
-	return c.streamed && (c.m.c.Stream == Commit || c.m.c.Stream == Passthrough && (only != "" || len(c.m.targets) == 1))
+// notify fires an LLM event of a step. A panic of the handler does not affect the step.
+func (m *Model) notify(event func(h callbacks.Handler)) {
+	if m.c.Callbacks == nil {
+		return
+	}
+	defer func() { _ = recover() }()
+	event(m.c.Callbacks)
 }
 
 func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
@@ -232,7 +236,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	m.restrict(&req, c)
 	req.Cancel = m.c.CancelDrafts
-	req.Commit = c.commits(req.Only)
+	req.Commit = c.streamed && (c.m.c.Stream == Commit || c.m.c.Stream == Passthrough && (req.Only != "" || len(c.m.targets) == 1))
 	shadowed := m.shadow.draw(c)
 	result, err := m.engine.Run(ctx, req)
 	if shadowed != nil {

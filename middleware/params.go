@@ -179,23 +179,6 @@ func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 		TopK: unsetInt, Seed: unsetInt, MaxTokens: unsetInt, N: unsetInt,
 	}
 	apply(&o, options)
-	p := paramsOf(&o)
-	for _, f := range []*float64{&o.Temperature, &o.TopP, &o.FrequencyPenalty, &o.PresencePenalty, &o.RepetitionPenalty} {
-		if math.IsNaN(*f) {
-			*f = 0
-		}
-	}
-	for _, n := range []*int{&o.TopK, &o.Seed, &o.MaxTokens, &o.N} {
-		if *n == unsetInt {
-			*n = 0
-		}
-	}
-	delete(o.Metadata, paramsKey) // the map is a copy that apply made
-	return o, p
-}
-
-// paramsOf reads options whose unset numbers are NaN or unsetInt.
-func paramsOf(o *llms.CallOptions) Params {
 	p, _ := o.Metadata[paramsKey].(Params)
 	decimal := func(from float64, to **float64) {
 		if *to = nil; !math.IsNaN(from) {
@@ -220,5 +203,16 @@ func paramsOf(o *llms.CallOptions) Params {
 	if p.N == nil && o.CandidateCount > 0 {
 		p.N = &o.CandidateCount
 	}
-	return p
+	for _, f := range []*float64{&o.Temperature, &o.TopP, &o.FrequencyPenalty, &o.PresencePenalty, &o.RepetitionPenalty} {
+		if math.IsNaN(*f) {
+			*f = 0
+		}
+	}
+	for _, n := range []*int{&o.TopK, &o.Seed, &o.MaxTokens, &o.N} {
+		if *n == unsetInt {
+			*n = 0
+		}
+	}
+	delete(o.Metadata, paramsKey) // the map is a copy that apply made
+	return o, p
 }

@@ -12,49 +12,11 @@ import (
 // plainMessages returns the messages without the part types of this package, for models that are not a
 // [NativeModel]. The caller's messages are not modified, and are returned unchanged if they have no such parts.
 func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
-	copied := false
-	for i := range messages {
-		fresh, changed := plainParts(messages[i].Parts)
-		if !changed {
-			continue
-		}
-		if !copied {
-			messages, copied = append([]llms.MessageContent(nil), messages...), true
-		}
-		messages[i].Parts = fresh
-	}
-	if !copied {
-		return messages
-	}
-	list := messages[:0]
-	for _, m := range messages {
-		if len(m.Parts) > 0 {
-			list = append(list, m)
-		}
-	}
-	return list
+	return replaceParts(messages, plainPart)
 }
 
-func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed bool) {
-	for i, p := range parts {
-		instead, same := plainPart(p)
-		switch {
-		case same && changed:
-			fresh = append(fresh, p)
-		case !same:
-			if !changed {
-				fresh, changed = append(make([]llms.ContentPart, 0, len(parts)), parts[:i]...), true
-			}
-			if instead != nil {
-				fresh = append(fresh, instead)
-			}
-		}
-	}
-	return fresh, changed
-}
-
-// plainPart returns the replacement of a part, nil for none, and whether that is the part itself.
-func plainPart(p llms.ContentPart) (instead llms.ContentPart, same bool) {
+// plainPart returns the replacement of a part, nil for none, and whether it differs from the part itself.
+func plainPart(p llms.ContentPart) (instead llms.ContentPart, isChanged bool) {
 	switch p := unwrap(p).(type) {
 	case RawPart:
 		if p.Instead != nil {
@@ -62,15 +24,15 @@ func plainPart(p llms.ContentPart) (instead llms.ContentPart, same bool) {
 		} else if p.Text != "" {
 			instead = p.TextContent
 		}
-		return instead, false
+		return instead, true
 	case FilePart:
-		return p.plain(), false
+		return p.plain(), true
 	case ResultPart:
-		return p.ToolCallResponse, false
+		return p.ToolCallResponse, true
 	case NamePart:
-		return nil, false
+		return nil, true
 	}
-	return p, true
+	return p, false
 }
 
 func (p FilePart) plain() llms.ContentPart {

@@ -38,17 +38,8 @@ func kindOf(llm llms.Model, provider string) kind {
 }
 
 func dataURL(url string) (llms.BinaryContent, bool) {
-	rest, ok := strings.CutPrefix(url, "data:")
-	if !ok {
-		return llms.BinaryContent{}, false
-	}
-	mime, data, ok := strings.Cut(rest, ";base64,")
-	if !ok {
-		return llms.BinaryContent{}, false
-	}
-	raw, err := base64.StdEncoding.DecodeString(data)
-	if err != nil {
-		return llms.BinaryContent{}, false
-	}
-	return llms.BinaryContent{MIMEType: mime, Data: raw}, true
+	rest, isData := strings.CutPrefix(url, "data:")
+	mime, text, isBase64 := strings.Cut(rest, ";base64,")
+	data, err := base64.StdEncoding.DecodeString(text)
+	return llms.BinaryContent{MIMEType: mime, Data: data}, isData && isBase64 && err == nil
 }

@@ -48,7 +48,14 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 		c.notSent = c.dropUncounted()
 	}
 	adapt(&c.resolved)
-	c.setFormat()
+	f := &c.query.Format
+	switch s := c.params.Schema; {
+	case s != nil:
+		f.Schema = s.Schema
+	case len(f.Schema) > 0:
+		c.params.Schema = &Schema{Name: "answer", Schema: f.Schema}
+	}
+	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
 	q.Tools = queryTools(c.resolved.Tools)
 	q.ToolChoice = c.neededCall()
 	q.Messages = queryMessages(c.messages, &c.size)
@@ -68,18 +75,6 @@ const (
 	// labelProtocol names the format that the agent expects of answers, "mrkl" or "conversational"; unset for none.
 	labelProtocol = "stepfall.protocol"
 )
-
-// setFormat takes the answer's format from the options. If they have no schema, the query's is requested.
-func (c *call) setFormat() {
-	f := &c.query.Format
-	switch s := c.params.Schema; {
-	case s != nil:
-		f.Schema = s.Schema
-	case len(f.Schema) > 0:
-		c.params.Schema = &Schema{Name: "answer", Schema: f.Schema}
-	}
-	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
-}
 
 // neededCall returns the tool that the model is required to call, or "".
 func (c *call) neededCall() string {

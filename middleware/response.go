@@ -189,16 +189,9 @@ func number(v any) int {
 }
 
 func toMap(v any) map[string]any {
-	if m, ok := v.(map[string]any); ok {
-		return m
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	var m map[string]any
-	if json.Unmarshal(data, &m) != nil {
-		return nil
+	m, isMap := v.(map[string]any)
+	if data, err := json.Marshal(v); err == nil && !isMap {
+		_ = json.Unmarshal(data, &m) // anything but an object has no counts
 	}
 	return m
 }

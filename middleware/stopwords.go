@@ -99,7 +99,11 @@ func (s *stopper) next(piece string, words []string) string {
 		s.ended = true
 		return text[:at]
 	}
-	for n := min(len(text), maxLen(words)-1); n > 0; n-- {
+	longest := 0
+	for _, w := range words {
+		longest = max(longest, len(w))
+	}
+	for n := min(len(text), longest-1); n > 0; n-- {
 		tail := text[len(text)-n:]
 		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, tail) }) {
 			s.held = tail
@@ -107,13 +111,6 @@ func (s *stopper) next(piece string, words []string) string {
 		}
 	}
 	return text
-}
-
-func maxLen(words []string) (n int) {
-	for _, w := range words {
-		n = max(n, len(w))
-	}
-	return n
 }
 
 // cutAtStopWord returns the part of a piece that precedes a stop word, or nil if nothing is left.

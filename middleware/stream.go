@@ -115,7 +115,7 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 	held := append(s.held, *d)
 	if s.hold {
 		s.held, s.head = held, s.head+d.Text+d.Refusal
-		if s.hold = s.mayBeRejected(d); s.hold {
+		if s.hold = d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided(); s.hold {
 			return nil
 		}
 	}
@@ -126,10 +126,6 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 		}
 	}
 	return nil
-}
-
-func (s *streamState) mayBeRejected(d *Delta) bool {
-	return d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided()
 }
 
 func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
@@ -228,10 +224,6 @@ func (s *streamState) finish(ctx context.Context, resp *llms.ContentResponse) er
 	if err := responseFault(resp, s.live && s.kind == kindOpenAI); err != nil || s.hold { // with hold set, replay shows the whole answer
 		return err
 	}
-	return s.flush(ctx)
-}
-
-func (s *streamState) flush(ctx context.Context) error {
 	for choice, stop := range s.stops {
 		if text := stop.held; text != "" {
 			stop.held = ""

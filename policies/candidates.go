@@ -61,10 +61,6 @@ func (p *Policy) expandCandidates() {
 		}
 	}
 	p.Models = p.expandedModels()
-	p.expandNames(named)
-}
-
-func (p *Policy) expandNames(named map[string][]string) {
 	expand := func(names *[]string) {
 		if *names == nil {
 			return
@@ -101,12 +97,4 @@ func (p *Policy) candidateNames() []string {
 		}
 	}
 	return names
-}
-
-func (p *Policy) candidates() int {
-	n := 0
-	for i := range p.Models {
-		n += max(1, p.Models[i].Samples) * max(1, len(p.Models[i].Arms))
-	}
-	return n
 }

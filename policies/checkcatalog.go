@@ -32,27 +32,23 @@ func (l *loader) hasPrice(m *Model) bool {
 	return l.header([]string{"model", m.Name, "price"}).first > 0
 }
 
+// checkCatalogDates checks the dates of catalog blocks, and warns about prices that are old.
 func (l *loader) checkCatalogDates(p *Policy) {
+	isOld := map[string]bool{}
 	for _, c := range p.Catalog {
-		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
+		day, err := time.Parse(time.DateOnly, c.AsOf)
+		if err != nil && c.AsOf != "" {
 			l.complain(l.originAt("catalog", c.Name, "as_of"), fmt.Sprintf("invalid date %q", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
 		}
+		isOld[c.Name] = err == nil && !l.o.Today.IsZero() && l.o.Today.Sub(day) > priceLifetime
 	}
-}
-
-func (l *loader) isOld(c *Catalog) bool {
-	day, err := time.Parse(time.DateOnly, c.AsOf)
-	return err == nil && !l.o.Today.IsZero() && l.o.Today.Sub(day) > priceLifetime
-}
-
-func (l *loader) warnOldPrices(p *Policy) {
 	var old []string
 	var first *Model
 	var facts *Catalog
 	for i := range p.Models {
 		m := &p.Models[i]
 		c := p.facts(m)
-		if c == nil || l.hasPrice(m) || !l.isOld(c) {
+		if c == nil || l.hasPrice(m) || !isOld[c.Name] {
 			continue
 		}
 		if first == nil {
@@ -65,15 +61,12 @@ func (l *loader) warnOldPrices(p *Policy) {
 	if first == nil {
 		return
 	}
-	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s more than 18 months old", plural(len(old), "price")+isOrAre(len(old))),
+	verb := "is"
+	if len(old) > 1 {
+		verb = "are"
+	}
+	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s %s more than 18 months old", plural(len(old), "price"), verb),
 		strings.Join(old, "\n"),
 		fmt.Sprintf("Check there; if a price is still valid, set catalog %q { as_of = %q }. A price block within it, or in the model, changes the price.",
 			facts.Name, l.o.Today.Format(time.DateOnly)))
-}
-
-func isOrAre(n int) string {
-	if n == 1 {
-		return " is"
-	}
-	return " are"
 }

@@ -20,29 +20,21 @@ func (l *loader) checkModel(p *Policy, m *Model) {
 		l.reportUnpriced(p, m, path)
 		return
 	}
-	l.checkPrice(m, priced, append(slices.Clone(path), "price"))
+	at := append(slices.Clone(path), "price")
+	switch hasPrices := m.Price != (Price{Free: m.Price.Free}); {
+	case m.Price.Free && hasPrices:
+		l.complain(l.originIn(at, "free"), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
+	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
+		l.checkPrices(m, at)
+	}
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
 		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("max_output_tokens of model %q exceed its context", m.Name),
 			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens),
 			"Raise context_tokens, or lower max_output_tokens.")
 	}
-	l.warnUnusedAddress(m, path)
-	l.checkAddresses(m, path)
-}
-
-func (l *loader) reportUnpriced(p *Policy, m *Model, path []string) {
-	key := m.Provider + "/" + m.Served
-	hint := "Add price { ... } to the model"
-	if m.Provider == "ollama" {
-		hint += ", with free = true when running it costs nothing"
+	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
+		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `The application supplies models of the provider "go".`, "Remove them, or name the provider that serves the model.")
 	}
-	if question := didYouMean(key, namesOf(p.Catalog, func(c Catalog) string { return c.Name })); question != "" {
-		hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
-	}
-	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
-}
-
-func (l *loader) checkAddresses(m *Model, path []string) {
 	for _, d := range append([]Deployment{{BaseURL: m.BaseURL}}, m.Deployments...) {
 		where := append(slices.Clone(path), "base_url")
 		if d.Name != "" {
@@ -61,19 +53,16 @@ func (l *loader) checkAddresses(m *Model, path []string) {
 	}
 }
 
-func (l *loader) warnUnusedAddress(m *Model, path []string) {
-	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
-		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `The application supplies models of the provider "go".`, "Remove them, or name the provider that serves the model.")
+func (l *loader) reportUnpriced(p *Policy, m *Model, path []string) {
+	key := m.Provider + "/" + m.Served
+	hint := "Add price { ... } to the model"
+	if m.Provider == "ollama" {
+		hint += ", with free = true when running it costs nothing"
 	}
-}
-
-func (l *loader) checkPrice(m *Model, priced bool, at []string) {
-	switch hasPrices := m.Price != (Price{Free: m.Price.Free}); {
-	case m.Price.Free && hasPrices:
-		l.complain(l.originAt(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
-	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
-		l.checkPrices(m, at)
+	if question := didYouMean(key, namesOf(p.Catalog, func(c Catalog) string { return c.Name })); question != "" {
+		hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
 	}
+	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
 }
 
 // checkPrices reports prices of 0 for a model that is not declared free.

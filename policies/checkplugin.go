@@ -18,7 +18,9 @@ func (l *loader) checkPlugins(p *Policy) {
 	}
 	for _, e := range p.Estimators {
 		if e.BuiltIn() {
-			l.checkBuiltIn(&e)
+			if e.Estimates != "quality" || !e.Config.Empty() {
+				l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It uses the models' quality blocks, or their prices where there are none.", "Remove estimates and config.")
+			}
 			continue
 		}
 		if e.DoubtUpTo > 0 {
@@ -41,12 +43,6 @@ const agreementPlugin = "agreement"
 // (estimate.OfPriors), and not a plugin.
 func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
-func (l *loader) checkBuiltIn(e *Estimator) {
-	if e.Estimates != "quality" || !e.Config.Empty() {
-		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It uses the models' quality blocks, or their prices where there are none.", "Remove estimates and config.")
-	}
-}
-
 // StatedMean returns the mean of the quality block, or 0 if the policy states none.
 func (q Quality) StatedMean() float64 {
 	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
@@ -66,10 +62,6 @@ func (l *loader) absolute(path string) string {
 	return full
 }
 
-func isHash(text string) bool {
-	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
-}
-
 func (l *loader) checkProgram(g *Plugin) {
 	path := []string{"plugin", g.Name}
 	for i, readable := range g.Read {
@@ -82,7 +74,7 @@ func (l *loader) checkProgram(g *Plugin) {
 			l.warn(l.originAt(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
 		}
 	}
-	if g.Checksum = strings.ToLower(g.Checksum); g.Checksum != "" && !isHash(g.Checksum) {
+	if g.Checksum = strings.ToLower(g.Checksum); g.Checksum != "" && (len(g.Checksum) != 64 || strings.Trim(g.Checksum, "0123456789abcdef") != "") {
 		l.complain(l.originAt(append(path, "checksum")...), "not a SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check, prints it.")
 	}
 	for _, layer := range g.Require {

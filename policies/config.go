@@ -74,12 +74,6 @@ func copyConfig(m map[string]any, secret func(Secret) any) map[string]any {
 	return out
 }
 
-func (l *loader) decodeConfig(tree map[string]any, path []string) Config {
-	c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
-	l.decodeConfigInto(tree, path, c.values, c.places, "")
-	return c
-}
-
 func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[string]any, places map[string]origin, prefix string) {
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		at := append(slices.Clone(path), key)
@@ -114,7 +108,10 @@ func fromCty(v cty.Value) any {
 	case v.IsNull():
 		return nil
 	case secret != nil:
-		return secret.reveal(v)
+		if !secret.set || v.Type() != cty.String {
+			return Secret{name: secret.name}
+		}
+		return NewSecret(secret.name, v.AsString())
 	case t == cty.String:
 		return v.AsString()
 	case t == cty.Number:

@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // Setting is one argument of the effective policy and the origin of its value.
@@ -22,7 +24,8 @@ type Setting struct {
 
 func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	if b.free {
-		c := l.decodeConfig(tree, path)
+		c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
+		l.decodeConfigInto(tree, path, c.values, c.places, "")
 		dst.Set(reflect.ValueOf(c))
 		return
 	}
@@ -35,7 +38,12 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 			continue
 		}
 		if !given {
-			l.decodeMissing(a, dst.Field(a.field), path, label)
+			if a.required {
+				l.complain(l.blockOrigin(path), fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
+			}
+			if a.fallback != "" && a.applies(label) {
+				l.setDefault(a, dst.Field(a.field), path)
+			}
 			continue
 		}
 		l.places[strings.Join(append(slices.Clone(path), a.name), delim)] = id
@@ -52,21 +60,6 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 	}
 }
 
-func (l *loader) decodeMissing(a *argument, dst reflect.Value, path []string, label string) {
-	if a.required {
-		l.complain(l.blockOrigin(path), fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
-	}
-	if a.applies(label) {
-		l.setDefault(a, dst, path)
-	}
-}
-
-func (l *loader) reportMissing(b *block, path []string) {
-	if b.required && !l.faulty[b.name] {
-		l.complain(l.blockOrigin(path), b.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(b.labels, ", ")+".")
-	}
-}
-
 func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value, path []string) {
 	inner, given := tree[sub.name].(map[string]any)
 	path = append(slices.Clone(path), sub.name)
@@ -79,7 +72,9 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 	}
 	labels := l.orderLabels(inner, path)
 	if len(labels) == 0 {
-		l.reportMissing(sub, path)
+		if sub.required && !l.faulty[sub.name] {
+			l.complain(l.blockOrigin(path), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
+		}
 		return
 	}
 	if !sub.many {
@@ -101,42 +96,14 @@ func (l *loader) decodeLabel(sub *block, tree map[string]any, dst reflect.Value,
 	l.decode(sub, child(tree, label), dst, append(slices.Clone(path), label), label)
 }
 
+// setDefault sets dst to the default, which is written as in a policy, without quotes.
 func (l *loader) setDefault(a *argument, dst reflect.Value, path []string) {
-	if a.fallback == "" {
-		return
-	}
-	switch a.kind {
-	case kindText:
-		dst.SetString(a.fallback)
-	case kindBool:
-		dst.SetBool(a.fallback == "true")
-	case kindDuration:
-		d, err := time.ParseDuration(a.fallback)
-		must(a, err)
-		dst.SetInt(int64(d))
-	case kindSize:
-		n, err := parseBytes(a.fallback)
-		must(a, err)
-		dst.SetInt(int64(n))
-	case kindWhole, kindNumber:
-		var n float64
-		_, err := fmt.Sscan(a.fallback, &n)
-		must(a, err)
-		if a.kind == kindWhole {
-			dst.SetInt(int64(n))
-		} else {
-			dst.SetFloat(n)
-		}
-	default:
-		panic("policies: no default for " + a.name)
+	kinds := map[kind]cty.Type{kindBool: cty.Bool, kindWhole: cty.Number, kindNumber: cty.Number}
+	v, err := convert.Convert(cty.StringVal(a.fallback), cmp.Or(kinds[a.kind], cty.String))
+	if err != nil || !l.assignPlain(a, value{}, v, false, dst) {
+		panic("policies: invalid default of " + a.name)
 	}
 	l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), a.name), Value: render(dst), Origin: "default"})
-}
-
-func must(a *argument, err error) {
-	if err != nil {
-		panic("policies: default of " + a.name + ": " + err.Error())
-	}
 }
 
 // orderLabels returns the labels under path in the order of their first definitions.

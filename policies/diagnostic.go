@@ -113,17 +113,8 @@ func (d Diagnostics) HasErrors() bool {
 
 // Write writes the diagnostics, separated by blank lines.
 func (d Diagnostics) Write(w io.Writer) error {
-	for i, one := range d {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if _, err := fmt.Fprintln(w, one.String()); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(w, strings.Join(namesOf(d, func(one diagnostic) string { return one.String() + "\n" }), "\n"))
+	return err
 }
 
 func (d Diagnostics) count() (errors, warnings int) {
@@ -142,16 +133,6 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func (d Diagnostics) sort() Diagnostics {
-	slices.SortStableFunc(d, func(a, b diagnostic) int {
-		return cmp.Or(
-			cmp.Compare(a.Severity, b.Severity),
-			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-		)
-	})
-	return slices.Compact(d)
 }
 
 type origin struct {
@@ -263,5 +244,8 @@ func (l *loader) finish() Diagnostics {
 			d.Column, d.Width = 0, 0
 		}
 	}
-	return l.diags.sort()
+	slices.SortStableFunc(l.diags, func(a, b diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return slices.Compact(l.diags)
 }

@@ -43,7 +43,10 @@ func Diff(before, after *Policy) []Change {
 			list = append(list, Change{Path: "order of " + block + " blocks", Old: strings.Join(was, ", "), New: strings.Join(is, ", ")})
 		}
 	}
-	return append(list, diffProfiles(before.Fit, after.Fit)...)
+	if a, b := before.Fit, after.Fit; a != nil && b != nil && a.Profile != b.Profile && !sameContent(a.Profile, b.Profile) {
+		list = append(list, Change{Path: "content of the profile", Old: a.Profile, New: b.Profile})
+	}
+	return list
 }
 
 // effective is a policy in the form that Diff compares.
@@ -121,13 +124,6 @@ func settingPath(path []string) string {
 
 func commonNames(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(other, s) })
-}
-
-func diffProfiles(a, b *Fit) []Change {
-	if a == nil || b == nil || a.Profile == b.Profile || sameContent(a.Profile, b.Profile) {
-		return nil
-	}
-	return []Change{{Path: "content of the profile", Old: a.Profile, New: b.Profile}}
 }
 
 func sameContent(a, b string) bool {

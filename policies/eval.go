@@ -33,14 +33,6 @@ func secretOf(marks cty.ValueMarks) *secretMark {
 	return nil
 }
 
-// reveal returns a marked value as a Secret. A value computed from a secret cannot be used as one.
-func (m *secretMark) reveal(v cty.Value) Secret {
-	if !m.set || v.Type() != cty.String {
-		return Secret{name: m.name}
-	}
-	return NewSecret(m.name, v.AsString())
-}
-
 // secondsMark marks numbers that are seconds, as returned by the function duration.
 type secondsMark struct{}
 

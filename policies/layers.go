@@ -67,7 +67,10 @@ func (fileParser) Marshal(map[string]any) ([]byte, error) {
 
 // Unmarshal returns the file as nested maps of leaves.
 func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
-	f, diags := p.tree(src)
+	f, diags := parsedCatalog()
+	if p.name != catalogFile {
+		f, diags = parse(src, p.name)
+	}
 	if diags.HasErrors() {
 		p.l.reportSyntax(diags, "")
 		return nil, errReported
@@ -82,14 +85,6 @@ func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// tree returns the syntax tree. It must not be modified, because all loads share the catalogue's.
-func (p fileParser) tree(src []byte) (*hcl.File, hcl.Diagnostics) {
-	if p.name == catalogFile {
-		return parsedCatalog()
-	}
-	return parse(src, p.name)
-}
-
 func parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	if d := findExcess(src, name, hcl.InitialPos); d != nil {
 		return nil, hcl.Diagnostics{d}
@@ -97,6 +92,7 @@ func parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 }
 
+// parsedCatalog returns the catalogue's syntax tree. It must not be modified, because all loads share it.
 var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
 	return hclsyntax.ParseConfig(catalogSource(), catalogFile, hcl.InitialPos)
 })

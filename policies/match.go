@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -17,58 +16,34 @@ func (w When) Empty() bool {
 }
 
 // Matches reports whether q meets every condition.
-func (w When) Matches(q *sdk.Query) bool {
-	return w.failingCondition(q) == ""
-}
+func (w When) Matches(q *sdk.Query) bool { return w.Why(q) == "" }
 
 // Why returns which condition q does not meet, or "" if it meets all of them.
 func (w When) Why(q *sdk.Query) string {
-	switch which := w.failingCondition(q); which {
-	case "":
-		return ""
-	case "groups":
-		return fmt.Sprintf("its group %q is not in %q", q.Group, w.Groups)
-	case "tenants":
-		return fmt.Sprintf("its tenant %q is not in %q", q.Tenant, w.Tenants)
-	case "tools":
-		return fmt.Sprintf("it offers none of the tools %q", w.Tools)
-	case "checks":
-		if *w.Checks {
-			return "it names no tests that decide"
-		}
-		return "it names tests that decide"
-	case "setbacks":
-		return fmt.Sprintf("its run has had %v setbacks, fewer than %d", feature.Setbacks(q.Features), w.Setbacks)
-	default:
-		key := strings.TrimPrefix(which, "label ")
-		return fmt.Sprintf("its label %s is %q, not %q", key, q.Labels[key], w.Labels[key])
-	}
-}
-
-func (w When) onlyWithChecks() bool { return w.Checks != nil && *w.Checks }
-
-// failingCondition returns the first condition that q does not meet: the argument's name, or "label" followed
-// by the label's name.
-func (w When) failingCondition(q *sdk.Query) string {
-	switch {
+	hasChecks := len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""
+	switch setbacks := feature.Setbacks(q.Features); {
 	case w.Groups != nil && !anyGlob(w.Groups, q.Group):
-		return "groups"
+		return fmt.Sprintf("its group %q is not in %q", q.Group, w.Groups)
 	case w.Tenants != nil && !anyGlob(w.Tenants, q.Tenant):
-		return "tenants"
+		return fmt.Sprintf("its tenant %q is not in %q", q.Tenant, w.Tenants)
 	case w.Tools != nil && !slices.ContainsFunc(q.Tools, func(t sdk.Tool) bool { return anyGlob(w.Tools, t.Name) }):
-		return "tools"
-	case w.Checks != nil && *w.Checks != (len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""):
-		return "checks"
-	case feature.Setbacks(q.Features) < float64(w.Setbacks):
-		return "setbacks"
+		return fmt.Sprintf("it offers none of the tools %q", w.Tools)
+	case w.Checks != nil && *w.Checks && !hasChecks:
+		return "it names no tests that decide"
+	case w.Checks != nil && !*w.Checks && hasChecks:
+		return "it names tests that decide"
+	case setbacks < float64(w.Setbacks):
+		return fmt.Sprintf("its run has had %v setbacks, fewer than %d", setbacks, w.Setbacks)
 	}
 	for _, key := range sortedKeys(w.Labels) {
 		if v, ok := q.Labels[key]; !ok || !glob(w.Labels[key], v) {
-			return "label " + key
+			return fmt.Sprintf("its label %s is %q, not %q", key, v, w.Labels[key])
 		}
 	}
 	return ""
 }
+
+func (w When) onlyWithChecks() bool { return w.Checks != nil && *w.Checks }
 
 func anyGlob(patterns []string, text string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, text) })

@@ -111,11 +111,13 @@ func tokensOf(path hcl.Traversal) (tokens []string, ok bool) {
 // quoted, and otherwise as an expression.
 func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	var expr hclsyntax.Expression = &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng} // used if the text is not an expression
-	if !arg.takesText() || strings.HasPrefix(text, `"`) {
+	takesText := arg != nil && (arg.kind == kindText || arg.kind == kindDuration || arg.kind == kindSize)
+	if !takesText || strings.HasPrefix(text, `"`) {
 		if d := findExcess([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
 			l.complain(at, d.Summary, d.Detail, "")
 			expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
-		} else if own, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !hasForeignNames(own) {
+		} else if own, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() &&
+			!slices.ContainsFunc(own.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "local" }) {
 			expr = own
 		}
 	}
@@ -125,14 +127,6 @@ func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	l.work.countParts(expr)
 	l.values = append(l.values, value{expr: expr, at: at, dir: l.dir, layer: at.rng.Filename})
 	return leaf(len(l.values) - 1)
-}
-
-func hasForeignNames(expr hclsyntax.Expression) bool {
-	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "local" })
-}
-
-func (a *argument) takesText() bool {
-	return a != nil && (a.kind == kindText || a.kind == kindDuration || a.kind == kindSize)
 }
 
 // find resolves the tokens of an override along the language and the labels in the files, and calls complain

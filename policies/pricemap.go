@@ -93,7 +93,10 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	for name, raw := range entries {
 		var e priceEntry
 		// The map has an entry that documents the others, with strings in place of numbers.
-		if json.Unmarshal(raw, &e) != nil || !e.answers() || strings.Count(name, "/") > 1 { // a price variant, such as that of a region
+		if json.Unmarshal(raw, &e) != nil || strings.Count(name, "/") > 1 { // a price variant, such as that of a region
+			continue
+		}
+		if priceProviders[e.Provider] == "" || e.Mode != "chat" && e.Mode != "responses" || e.Input <= 0 || e.Output <= 0 {
 			continue
 		}
 		told[priceProviders[e.Provider]+"/"+name[strings.LastIndex(name, "/")+1:]] = e
@@ -102,11 +105,6 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 		return nil, errors.New("the price map has no model of OpenAI, Anthropic, Gemini or Mistral: is it LiteLLM's model_prices_and_context_window.json?")
 	}
 	return told, nil
-}
-
-// answers reports whether the entry is a priced model of a known provider that answers prompts.
-func (e priceEntry) answers() bool {
-	return priceProviders[e.Provider] != "" && (e.Mode == "chat" || e.Mode == "responses") && e.Input > 0 && e.Output > 0
 }
 
 func embeddedCatalog() (map[string]Catalog, error) {

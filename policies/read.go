@@ -30,7 +30,11 @@ func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	if top {
 		l.roots = append(l.roots, filepath.Dir(real))
 	}
-	if !slices.ContainsFunc(l.roots, func(root string) bool { return isBelow(root, real) }) || isMachineFile(real) {
+	isInside := slices.ContainsFunc(l.roots, func(root string) bool {
+		below, err := filepath.Rel(root, real)
+		return err == nil && filepath.IsLocal(below)
+	})
+	if !isInside || isMachineFile(real) {
 		return nil, outsideError(path)
 	}
 	return readRegular(real, path, most)
@@ -83,11 +87,6 @@ func reason(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-func isBelow(dir, path string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // isMachineFile reports whether a path is in /proc, /sys or /dev, which expose for instance the environment of

@@ -24,39 +24,26 @@ var (
 var comments = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
 	for _, source := range []string{policySource, modelSource} {
-		collectComments(found, source)
-	}
-	return found
-})
-
-func collectComments(found map[string]string, source string) {
-	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
-	if err != nil {
-		panic("policies: embedded source: " + err.Error())
-	}
-	for _, d := range f.Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok {
-			continue
+		f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+		if err != nil {
+			panic("policies: embedded source: " + err.Error())
 		}
-		for _, spec := range g.Specs {
-			t, ok := spec.(*ast.TypeSpec)
-			if !ok {
+		for _, d := range f.Decls {
+			g, isGen := d.(*ast.GenDecl)
+			if !isGen || g.Tok != token.TYPE {
 				continue
 			}
+			t := g.Specs[0].(*ast.TypeSpec)
 			found[t.Name.Name] = oneLine(g.Doc)
-			s, ok := t.Type.(*ast.StructType)
-			if !ok {
-				continue
-			}
-			for _, field := range s.Fields.List {
-				for _, n := range field.Names {
-					found[t.Name.Name+"."+n.Name] = oneLine(field.Doc)
+			if s, ok := t.Type.(*ast.StructType); ok {
+				for _, field := range s.Fields.List {
+					found[t.Name.Name+"."+field.Names[0].Name] = oneLine(field.Doc)
 				}
 			}
 		}
 	}
-}
+	return found
+})
 
 func oneLine(c *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(c.Text()), " ")
@@ -68,8 +55,6 @@ func (b *block) doc() string {
 	}
 	return comments()[b.typ.Name()]
 }
-
-func (a *argument) doc(b *block) string { return comments()[b.typ.Name()+"."+a.goName] }
 
 // WriteReference writes the reference of the language in Markdown: each block with its arguments, their
 // types, defaults and limits, and a working example.
@@ -148,7 +133,7 @@ func (b *block) writeArguments(out *strings.Builder) {
 			takes += ": " + strings.Join(a.oneOf, ", ")
 		}
 		takes += a.limits()
-		text := a.doc(b)
+		text := comments()[b.typ.Name()+"."+a.goName]
 		if len(a.kinds) > 0 {
 			text += " For " + strings.Join(a.kinds, ", ") + "."
 		}

@@ -20,7 +20,6 @@ func (l *loader) validate(p *Policy) {
 		l.checkModel(p, &p.Models[i])
 	}
 	l.checkCatalogDates(p)
-	l.warnOldPrices(p)
 	names = l.splitEmbedders(p, names)
 	l.checkReferences(p, p.candidateNames())
 	l.checkRates(p)
@@ -140,7 +139,18 @@ func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path
 	if s.Order != nil {
 		models = len(s.Order)
 	}
-	l.warnNeverUsed(s, models, path)
+	if models != 0 {
+		if n := max(len(s.Lambda), len(s.Threshold)); n > models {
+			argument := "lambda"
+			if len(s.Threshold) > 0 {
+				argument = "threshold"
+			}
+			l.warn(l.originIn(path, argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
+		}
+		if s.MaxDepth > models {
+			l.warn(l.originIn(path, "max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
+		}
+	}
 }
 
 // warnFitted warns about numbers of a strategy that are overridden by its profile.
@@ -152,23 +162,6 @@ func (l *loader) warnFitted(profile string, path []string) {
 		if l.isGiven(path, name) {
 			l.warn(l.originIn(path, name), fmt.Sprintf("%s is ignored: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block this %s applies.", profile, name), "")
 		}
-	}
-}
-
-// warnNeverUsed warns about values for more models than there are.
-func (l *loader) warnNeverUsed(s *Strategy, models int, path []string) {
-	if models == 0 {
-		return
-	}
-	if n := max(len(s.Lambda), len(s.Threshold)); n > models {
-		argument := "lambda"
-		if len(s.Threshold) > 0 {
-			argument = "threshold"
-		}
-		l.warn(l.originIn(path, argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
-	}
-	if s.MaxDepth > models {
-		l.warn(l.originIn(path, "max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
 	}
 }
 
@@ -214,8 +207,26 @@ func (l *loader) checkFit(p *Policy) {
 }
 
 func (l *loader) checkMode(p *Policy) {
-	l.checkBaseline(p)
-	l.checkStream(p)
+	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
+		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only observes.`)
+	}
+	if p.Holdout != nil && p.Baseline == "" {
+		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
+	}
+	if p.Mode == "shadow" && p.Shadow == nil {
+		l.complain(l.originAt("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
+	}
+	if p.Stream.Mode == "passthrough" && len(p.expandedModels()) > 1 && len(p.Matches) == 0 && !p.Strategy.onlyRoutes() {
+		l.complain(l.originAt("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
+			`Use mode = "commit", the strategy route, or max_depth = 1.`)
+	}
+	switch hasLogProbs := func(m Model) bool { return m.SDK().Capabilities.LogProbs }; {
+	case p.Stream.MinTokenProbability <= 0:
+	case !p.Stream.CancelDrafts:
+		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It only applies to cancel_drafts.", "Set cancel_drafts = true, or remove the line.")
+	case !slices.ContainsFunc(p.Models, hasLogProbs):
+		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
+	}
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
 		if !strings.Contains(*path, "://") {
 			*path = l.absolute(*path)
@@ -235,34 +246,6 @@ func (l *loader) warnPassword(address string, path ...string) {
 	if redact.Addresses(address) != address {
 		l.warn(l.originAt(path...), path[1]+" contains a password", "Whoever reads the policy has it.",
 			"Remove it, and set PGPASSWORD, or the whole address in "+envPrefix+strings.ToUpper(path[0]+"__"+path[1])+".")
-	}
-}
-
-// checkBaseline reports a mode or a holdout that lacks the required baseline.
-func (l *loader) checkBaseline(p *Policy) {
-	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
-		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only observes.`)
-	}
-	if p.Holdout != nil && p.Baseline == "" {
-		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
-	}
-	if p.Mode == "shadow" && p.Shadow == nil {
-		l.complain(l.originAt("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
-	}
-}
-
-// checkStream reports passthrough with more than one candidate, and arguments without effect.
-func (l *loader) checkStream(p *Policy) {
-	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && !p.Strategy.onlyRoutes() {
-		l.complain(l.originAt("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
-			`Use mode = "commit", the strategy route, or max_depth = 1.`)
-	}
-	switch hasLogProbs := func(m Model) bool { return m.SDK().Capabilities.LogProbs }; {
-	case p.Stream.MinTokenProbability <= 0:
-	case !p.Stream.CancelDrafts:
-		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It only applies to cancel_drafts.", "Set cancel_drafts = true, or remove the line.")
-	case !slices.ContainsFunc(p.Models, hasLogProbs):
-		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
 	}
 }
 
@@ -286,20 +269,15 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
 		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run uses the baseline.", p.Mode), `Set mode = "enforce", or remove the block.`)
 	}
-	l.warnHoldoutShare(p.Holdout)
+	switch at := l.originAt("holdout", "share"); {
+	case p.Holdout == nil:
+	case p.Holdout.Share == 0:
+		l.warn(at, "a holdout of 0 measures nothing", "No run uses the baseline.", "Set a share between 0 and 1, or remove the block.")
+	case p.Holdout.Share == 1:
+		l.warn(at, "with a holdout of 1 the policy never decides", "Every run uses the baseline.", `Set a share between 0 and 1, or mode = "observe".`)
+	}
 	if p.Mode != "shadow" && p.Shadow != nil {
 		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), `Set mode = "shadow", or remove the block.`)
-	}
-}
-
-// warnHoldoutShare warns about a share that leaves nothing to compare.
-func (l *loader) warnHoldoutShare(h *Holdout) {
-	switch at := l.originAt("holdout", "share"); {
-	case h == nil:
-	case h.Share == 0:
-		l.warn(at, "a holdout of 0 measures nothing", "No run uses the baseline.", "Set a share between 0 and 1, or remove the block.")
-	case h.Share == 1:
-		l.warn(at, "with a holdout of 1 the policy never decides", "Every run uses the baseline.", `Set a share between 0 and 1, or mode = "observe".`)
 	}
 }
 

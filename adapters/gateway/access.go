@@ -160,7 +160,8 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 // isForeign reports whether the request comes from a page of another site, as far as the browser reports that.
 func isForeign(r *http.Request, origin string) bool {
 	if origin != "" {
-		return !sameOrigin(origin, r.Host)
+		u, err := url.Parse(origin)
+		return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
@@ -187,11 +188,6 @@ func isLoopback(host string) bool {
 	}
 	ip := net.ParseIP(name)
 	return ip != nil && ip.IsLoopback()
-}
-
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
 // origins are the origins whose pages can send requests; "*" allows all.

@@ -279,13 +279,13 @@ func TestAnswersInEachDialect(t *testing.T) {
 	)
 	for path, parts := range map[string][]string{
 		chatPath: {
-			`"message":{"role":"assistant","content":"I look.","refusal":null,"reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"at\":1}"}}]}`,
+			`"message":{"role":"assistant","content":"I look.","refusal":null,"reasoning_content":"hm","tool_calls":[{"function":{"arguments":"{\"at\":1}","name":"look"},"id":"c1","type":"function"}]}`,
 			`"logprobs":{"content":` + probs, `"finish_reason":"tool_calls"`,
 			`"usage":{"completion_tokens":12,"completion_tokens_details":{"accepted_prediction_tokens":0,"audio_tokens":0,"reasoning_tokens":5,"rejected_prediction_tokens":0},"prompt_tokens":30,"prompt_tokens_details":{"audio_tokens":0,"cache_write_tokens":2,"cached_tokens":8},"total_tokens":42}`,
 		},
 		responsesPath: {
-			`"status":"completed"`, `"output":[{"id":"rs_sf_r_0","status":"completed","summary":[{"type":"summary_text","text":"hm"}],"type":"reasoning"},`,
-			`{"content":[{"type":"output_text","text":"I look.","annotations":[],"logprobs":` + probs + `}],"id":"msg_sf_r_1","role":"assistant","status":"completed","type":"message"},`,
+			`"status":"completed"`, `"output":[{"id":"rs_sf_r_0","status":"completed","summary":[{"text":"hm","type":"summary_text"}],"type":"reasoning"},`,
+			`{"content":[{"annotations":[],"logprobs":` + probs + `,"text":"I look.","type":"output_text"}],"id":"msg_sf_r_1","role":"assistant","status":"completed","type":"message"},`,
 			`{"arguments":"{\"at\":1}","call_id":"c1","id":"fc_sf_r_2","name":"look","status":"completed","type":"function_call"}]`,
 			`"usage":{"input_tokens":30,"input_tokens_details":{"cache_write_tokens":2,"cached_tokens":8},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":42}`,
 		},

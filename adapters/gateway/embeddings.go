@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
@@ -20,17 +19,12 @@ type embeddingModel interface {
 // embeddings forwards a request to the model that it names. The policy never chooses one, because different models
 // give different vectors.
 func (g *Gateway) embeddings(x *exchange) *Refusal {
-	var request json.RawMessage
-	var a *dialect.Request
-	if refused := x.body(func(body []byte) *Refusal {
-		root, refused := dialect.Parse(body)
-		if refused != nil {
-			return refused
-		}
-		request = slices.Clone(body) // the buffer is reused for the next request
-		a, refused = dialect.ReadEmbedding(root)
+	request, root, refused := x.parse()
+	if refused != nil {
 		return refused
-	}); refused != nil {
+	}
+	a, refused := dialect.ReadEmbedding(root)
+	if refused != nil {
 		return refused
 	}
 	x.Model = a.Model // the policy has no choice here

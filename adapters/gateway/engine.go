@@ -26,20 +26,18 @@ type stepInfo struct {
 }
 
 func (g *Gateway) step(x *exchange) *Refusal {
-	var a *dialect.Request
-	if refused := x.body(func(body []byte) *Refusal {
-		x.digest = g.retries.digest(&x.Client, x.Path, body)
-		root, refused := dialect.Parse(body)
-		if refused == nil {
-			root, refused = g.withItems(x, root)
-		}
-		if refused == nil {
-			a, refused = x.api.Read(root, x.r.Header)
-		}
-		return refused
-	}); refused != nil {
+	body, root, refused := x.parse()
+	if refused == nil {
+		root, refused = g.withItems(x, root)
+	}
+	if refused != nil {
 		return refused
 	}
+	a, refused := x.api.Read(root, x.r.Header)
+	if refused != nil {
+		return refused
+	}
+	x.digest = g.retries.digest(&x.Client, x.Path, body)
 	again, early := g.retries.find(x.digest)
 	if early != nil {
 		x.digest = 0 // it is remembered already
@@ -56,7 +54,8 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	ctx, report := middleware.WithReport(x.context(a, again || isRetry(x.r.Header)))
 	var s *streaming
 	if a.Stream {
-		s = newStreaming(x, a)
+		out := newEvents(x)
+		s = &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Write: out.append})}
 		a.Params.OnDelta = s.delta
 	}
 	if len(a.Tools) > 0 {

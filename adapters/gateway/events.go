@@ -23,8 +23,7 @@ type events struct {
 	done  chan struct{}
 	buf   []byte // pending events
 	spare []byte
-	both  *[2][]byte // both buffers while they are unused
-	begun bool       // an event is pending or sent, so the status is 200
+	begun bool // an event is pending or sent, so the status is 200
 	err   error
 	// closing: a comment no longer begins the stream. ended: the pending events are the last.
 	closing, ended bool
@@ -33,13 +32,8 @@ type events struct {
 // maxPendingBytes is the maximum number of bytes by which an answer can be ahead of its client.
 const maxPendingBytes = 256 << 10
 
-// pieces are the buffers in which streams collect their events.
-var pieces = sync.Pool{New: func() any { return new([2][]byte{make([]byte, 0, 4<<10), make([]byte, 0, 4<<10)}) }}
-
 func newEvents(x *exchange) *events {
 	e := &events{x: x, more: make(chan struct{}, 1), done: make(chan struct{})}
-	e.both, _ = pieces.Get().(*[2][]byte)
-	e.buf, e.spare = e.both[0][:0], e.both[1][:0]
 	e.room.L = &e.mu
 	go e.run()
 	return e
@@ -47,7 +41,6 @@ func newEvents(x *exchange) *events {
 
 // run writes events until the stream ends, and a comment after each KeepAlive without events.
 func (e *events) run() {
-	growStack(0)
 	defer close(e.done)
 	quiet := time.NewTicker(e.x.g.o.KeepAlive)
 	defer quiet.Stop()
@@ -70,15 +63,6 @@ func (e *events) run() {
 			return
 		}
 	}
-}
-
-// growStack grows the stack of a new goroutine to the size that a write to a socket needs, while there is
-// little on it to copy.
-//
-//go:noinline
-func growStack(i int) byte {
-	var room [4 << 10]byte
-	return room[i]
 }
 
 // write sends the pending events, and reports whether the stream has ended.
@@ -162,13 +146,6 @@ func (e *events) end() {
 	default:
 	}
 	<-e.done
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.both != nil && cap(e.buf)+cap(e.spare) <= maxPooledBytes {
-		*e.both = [2][]byte{e.buf, e.spare}
-		pieces.Put(e.both)
-	}
-	e.both, e.buf, e.spare = nil, nil, nil
 }
 
 type streaming struct {
@@ -178,11 +155,6 @@ type streaming struct {
 
 	mu sync.Mutex // delta can be called on a provider's goroutine
 	to dialect.Stream
-}
-
-func newStreaming(x *exchange, a *dialect.Request) *streaming {
-	out := newEvents(x)
-	return &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Write: out.append})}
 }
 
 var errClientGone = errors.New("the client disconnected")

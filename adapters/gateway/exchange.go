@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -12,8 +13,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
@@ -107,7 +109,7 @@ func (x *exchange) log() {
 	var omitted int
 	if why.Reason != "" {
 		var ok bool
-		if omitted, ok = x.g.refusals.admit(x.caller()); !ok {
+		if omitted, ok = x.g.refusals.admit(cmp.Or(x.Client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))); !ok {
 			return
 		}
 	}
@@ -137,34 +139,33 @@ func (x *exchange) log() {
 	log.Debug("a request was answered", args...)
 }
 
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-const maxPooledBytes = 1 << 20
-
-// body reads the request's body and passes it to take, which must not retain it.
-func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
-	buf, _ := buffers.Get().(*bytes.Buffer)
-	defer func() {
-		if buf.Cap() <= maxPooledBytes {
-			buf.Reset()
-			buffers.Put(buf)
-		}
-	}()
+// body reads the request's body.
+func (x *exchange) body() ([]byte, *Refusal) {
+	var buf bytes.Buffer
+	buf.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
 	if _, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.g.o.MaxBody)); err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return dialect.Refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)
+			return nil, dialect.Refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)
 		}
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-			return dialect.Refuse(http.StatusRequestTimeout, "request_timeout", "the request did not arrive within %v", x.g.o.Patience)
+			return nil, dialect.Refuse(http.StatusRequestTimeout, "request_timeout", "the request did not arrive within %v", x.g.o.Patience)
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return dialect.Invalid("", "the request ended before its body did")
+			return nil, dialect.Invalid("", "the request ended before its body did")
 		}
-		return dialect.Invalid("", "the body could not be read: %v", err)
+		return nil, dialect.Invalid("", "the body could not be read: %v", err)
 	}
 	_ = x.conn.SetReadDeadline(time.Time{})
 	x.unread = false
-	return take(buf.Bytes())
+	return buf.Bytes(), nil
+}
+
+// parse reads and parses the request's body.
+func (x *exchange) parse() (body []byte, root gjson.Result, refused *Refusal) {
+	if body, refused = x.body(); refused == nil {
+		root, refused = dialect.Parse(body)
+	}
+	return body, root, refused
 }
 
 // setWriteDeadline sets a deadline for the next write, if the server supports that. Writes in quick succession share

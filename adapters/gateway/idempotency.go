@@ -141,13 +141,12 @@ func (g *Gateway) serveOnce(x *exchange, serve func(*exchange) *Refusal) *Refusa
 	}
 	hash := sha256.New()
 	hash.Write([]byte(x.Path + "\x00"))
-	if refused := x.body(func(body []byte) *Refusal {
-		hash.Write(body)
-		x.r.Body = io.NopCloser(bytes.NewReader(bytes.Clone(body)))
-		return nil
-	}); refused != nil {
+	body, refused := x.body()
+	if refused != nil {
 		return refused
 	}
+	hash.Write(body)
+	x.r.Body = io.NopCloser(bytes.NewReader(body))
 	running, _ := json.Marshal(&answer{Request: hash.Sum(nil)}) // cannot fail: plain fields
 	name := x.noteName(key)
 	got, refused := g.claim(x, name, hash.Sum(nil), running)

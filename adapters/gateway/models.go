@@ -74,19 +74,17 @@ func (g *Gateway) model(x *exchange, id string) *Refusal {
 
 // countTokens estimates the length of a prompt in the same way as caps do.
 func (g *Gateway) countTokens(x *exchange) *Refusal {
-	return x.body(func(body []byte) *Refusal {
-		root, refused := dialect.Parse(body)
-		if refused != nil {
-			return refused
-		}
-		a, refused := dialect.Messages.Read(root, x.r.Header)
-		if refused != nil && refused.Param != "max_tokens" {
-			return refused
-		}
-		if refused := g.choose(x, a); refused != nil {
-			return refused
-		}
-		x.json(http.StatusOK, map[string]int{"input_tokens": a.InputTokens()})
-		return nil
-	})
+	_, root, refused := x.parse()
+	if refused != nil {
+		return refused
+	}
+	a, refused := dialect.Messages.Read(root, x.r.Header)
+	if refused != nil && refused.Param != "max_tokens" {
+		return refused
+	}
+	if refused := g.choose(x, a); refused != nil {
+		return refused
+	}
+	x.json(http.StatusOK, map[string]int{"input_tokens": a.InputTokens()})
+	return nil
 }

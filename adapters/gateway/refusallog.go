@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"hash/maphash"
 	"maps"
 	"sync"
@@ -63,8 +62,4 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 	}
 	l.lines[hash] = loggedRefusal{at: now}
 	return omitted + last.omitted, true
-}
-
-func (x *exchange) caller() string {
-	return cmp.Or(x.Client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))
 }

@@ -37,18 +37,17 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 		return dialect.Refuse(http.StatusNotFound, "not_found", "the model behind this gateway does not accept verdicts")
 	}
 	var v runVerdict
-	if refused := x.body(func(body []byte) *Refusal {
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&v); err != nil {
-			return dialect.Invalid("", "the body is not a verdict: %v; want {\"run\": NAME, \"outcome\": \"passed\", \"failed\" or \"inconclusive\"}", err)
-		}
-		if _, err := d.Token(); err != io.EOF {
-			return dialect.Invalid("", "the body has more than one verdict")
-		}
-		return nil
-	}); refused != nil {
+	body, refused := x.body()
+	if refused != nil {
 		return refused
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		return dialect.Invalid("", "the body is not a verdict: %v; want {\"run\": NAME, \"outcome\": \"passed\", \"failed\" or \"inconclusive\"}", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return dialect.Invalid("", "the body has more than one verdict")
 	}
 	for param, name := range map[string]string{"run": v.Run, "verifier": v.Verifier} {
 		if len(name) > maxNameBytes {

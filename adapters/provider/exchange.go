@@ -107,9 +107,7 @@ type body struct {
 	io.ReadCloser
 	left     int64
 	tooLarge *atomic.Bool
-	watch    *time.Timer
-	start    time.Time    // of the first read
-	reading  atomic.Int64 // start of the read in progress, as a time since start; 0 if there is none
+	watch    *time.Timer // runs during a read
 	silent   atomic.Bool
 }
 
@@ -125,44 +123,20 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if b.watch == nil {
-		b.start = time.Now()
-		b.reading.Store(1)
-		b.watch = time.AfterFunc(pool.Silence, b.checkSilence)
+		b.watch = time.AfterFunc(pool.Silence, func() {
+			b.silent.Store(true)
+			_ = b.Close()
+		})
 	} else {
-		b.reading.Store(int64(time.Since(b.start)))
+		b.watch.Reset(pool.Silence)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.reading.Store(0)
+	b.watch.Stop()
 	b.left -= int64(n)
-	if err != nil {
-		b.watch.Stop()
-		if b.silent.Load() {
-			err = errSilent
-		}
+	if err != nil && b.silent.Load() {
+		err = errSilent
 	}
 	return n, err
-}
-
-// checkSilence closes the body if a read has waited too long, and otherwise resets the timer.
-func (b *body) checkSilence() {
-	rest := pool.Silence
-	if since := b.reading.Load(); since != 0 {
-		rest -= time.Since(b.start) - time.Duration(since)
-	}
-	if rest > time.Second {
-		b.watch.Reset(rest)
-		return
-	}
-	b.silent.Store(true)
-	_ = b.ReadCloser.Close()
-}
-
-// Close implements io.Closer.
-func (b *body) Close() error {
-	if b.watch != nil {
-		b.watch.Stop()
-	}
-	return b.ReadCloser.Close()
 }
 
 // exchange is the state of one call's last request.

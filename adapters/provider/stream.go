@@ -38,15 +38,11 @@ func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (e
 	}, true
 }
 
-var lineBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
-
 // events calls each with the data of each server-sent event of r or, with hasLines, with each line. The last
 // one needs no terminator. data is only valid during the call.
 func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
-	buf, _ := lineBuffers.Get().(*[4096]byte)
-	defer lineBuffers.Put(buf)
 	lines := bufio.NewScanner(r)
-	lines.Buffer(buf[:], math.MaxInt)
+	lines.Buffer(nil, math.MaxInt)
 	lines.Split(scanLines())
 	var data []byte
 	isFirst, hasData := true, false
@@ -112,13 +108,11 @@ func scanLines() bufio.SplitFunc {
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-const largestKept = 1 << 20
-
 // readAll is like io.ReadAll, with a pooled buffer.
 func readAll(r io.Reader) ([]byte, error) {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
-		if buf.Cap() <= largestKept {
+		if buf.Cap() <= 1<<20 {
 			buf.Reset()
 			buffers.Put(buf)
 		}

@@ -169,18 +169,10 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
 	log := &onceLogger{log: loggerOrDefault(o.Logger), logged: map[string]bool{}}
 	s.watch = &watch{policy: p, log: log}
-	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnShadowCap(log)}
+	isOnlyJudge := o.Verify != nil && len(p.Estimators) == 0 && len(p.Verifiers) == 0
+	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnSteps(log, p, isOnlyJudge)}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
-	}
-	if p.Budget.RunUSD > 0 {
-		sinks = append(sinks, warnUnnamedRun(log, p))
-	}
-	if p.Unjudged != "" {
-		sinks = append(sinks, warnUnjudged(log, p))
-	}
-	if o.Verify != nil && len(p.Estimators) == 0 && len(p.Verifiers) == 0 {
-		sinks = append(sinks, warnSilentVerify(log))
 	}
 	if p.Trace.File != "" {
 		path := s.policy.Locate(p.Trace.File)
@@ -208,11 +200,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, shared.Record)
 	}
 	secrets := redact.New(s.secrets()...)
-	refused := step.Tee(warnLeftOut(log, secrets), warnCapped(log), warnInconclusive(log, secrets))
-	if all := step.Tee(sinks...); all != nil {
-		return step.Tee(refused, step.Redact(all, secrets)), nil
-	}
-	return refused, nil
+	return step.Tee(warnLeftOut(log, secrets), warnInconclusive(log, secrets), step.Redact(step.Tee(sinks...), secrets)), nil
 }
 
 // store opens the store at a path or URL. Setups that name the same one share it.

@@ -176,53 +176,27 @@ func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
 	}
 }
 
-// warnUnjudged returns a sink that logs once, on the first step whose answers nothing judged.
-func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
+// warnSteps returns a sink that logs, once each: steps that nothing judged, paid steps that run_usd does not count,
+// tool calls on which Options.Verify, the only judge if isOnlyJudge, is inconclusive, and caps that were reached.
+func warnSteps(log *onceLogger, p *policies.Policy, isOnlyJudge bool) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
-		if ctx.Value(unpinnedKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
-			return
+		isJudged := slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" })
+		if p.Unjudged != "" && ctx.Value(unpinnedKey{}) != nil && len(t.Calls) > 0 && !isJudged {
+			log.warn("unjudged", "nothing judged the answer of a step; logged once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
 		}
-		log.warn("unjudged", "nothing judged the answer of a step; logged once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
-	}
-}
-
-// warnUnnamedRun returns a sink that logs once, on the first paid step that run_usd does not count because
-// its run has no name.
-func warnUnnamedRun(log *onceLogger, p *policies.Policy) step.Sink {
-	return func(_ context.Context, t *sdk.Trace) {
-		if t.Run == "" && t.Session == "" && t.CostUSD > 0 {
+		if p.Budget.RunUSD > 0 && t.Run == "" && t.Session == "" && t.CostUSD > 0 {
 			log.warn("run_usd", "run_usd does not count steps whose run has no name: set Info.Run or Info.Session, or a gateway's header; logged once", "policy", p.Path, "trace", t.ID)
 		}
-	}
-}
-
-// warnSilentVerify returns a sink that logs once, on the first tool call on which Options.Verify, the only
-// judge, is inconclusive.
-func warnSilentVerify(log *onceLogger) step.Sink {
-	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
-			if c := &t.Calls[i]; len(c.Tools) > 0 && c.Verdict != nil && c.Verdict.Verifier == VerifyName && c.Verdict.Outcome == sdk.Inconclusive {
+			if c := &t.Calls[i]; isOnlyJudge && len(c.Tools) > 0 && c.Verdict != nil && c.Verdict.Verifier == VerifyName && c.Verdict.Outcome == sdk.Inconclusive {
 				log.warn(VerifyName, "Options.Verify is inconclusive on tool calls, and nothing else judges them: each goes to one model, by its price and WorthUSD; logged once", "trace", t.ID)
 			}
 		}
-	}
-}
-
-func warnShadowCap(log *onceLogger) step.Sink {
-	return func(_ context.Context, t *sdk.Trace) {
 		if t.Mode == middleware.ShadowAlternative && strings.HasSuffix(t.Error, middleware.ShadowCapUsedUp) {
 			log.warn(middleware.ShadowAlternative, middleware.ShadowCapUsedUp+": raise max_usd in the shadow block to continue", "trace", t.ID)
 		}
-	}
-}
-
-// warnCapped returns a sink that logs, once for each tenant, that a cap ended a step that has an answer.
-func warnCapped(log *onceLogger) step.Sink {
-	return func(_ context.Context, t *sdk.Trace) {
-		if t.Stop != sdk.StopBudget || t.Chosen == "" {
-			return
-		}
-		if left := slices.IndexFunc(t.Infeasible, func(i sdk.Infeasible) bool { return strings.Contains(i.Reason, sdk.ErrBudgetExhausted.Error()) }); left >= 0 {
+		left := slices.IndexFunc(t.Infeasible, func(i sdk.Infeasible) bool { return strings.Contains(i.Reason, sdk.ErrBudgetExhausted.Error()) })
+		if t.Stop == sdk.StopBudget && t.Chosen != "" && left >= 0 {
 			log.warn("capped "+t.Tenant, "a cap ended a step, which returned the best answer so far; logged once for each tenant", "tenant", t.Tenant, "model", t.Infeasible[left].Model, "reason", t.Infeasible[left].Reason, "trace", t.ID)
 		}
 	}

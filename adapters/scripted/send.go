@@ -29,7 +29,16 @@ func (x *exchange) send(req *Request, reply *Reply) {
 	}
 	switch fault.Kind {
 	case FaultStatus:
-		x.sendStatus(fault)
+		status := cmp.Or(fault.Status, http.StatusInternalServerError)
+		if fault.RetryAfter > 0 {
+			seconds := (fault.RetryAfter + time.Second - 1) / time.Second
+			x.w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
+		}
+		kind := "server_error"
+		if status == http.StatusTooManyRequests {
+			kind = "rate_limit_exceeded"
+		}
+		x.refuse(status, kind, cmp.Or(fault.Message, http.StatusText(status)))
 		return
 	case FaultGarbage:
 		x.w.Header().Set("Content-Type", "application/json")
@@ -42,7 +51,17 @@ func (x *exchange) send(req *Request, reply *Reply) {
 		<-x.r.Context().Done()
 		return
 	}
-	limit(req, reply)
+	list := tokens(reply.Text)
+	if req.MaxTokens > 0 && len(list) > req.MaxTokens {
+		reply.Text = strings.Join(list[:req.MaxTokens], "")
+		reply.StopReason = "length"
+	}
+	if reply.StopReason == "" {
+		reply.StopReason = "stop"
+		if len(reply.ToolCalls) > 0 {
+			reply.StopReason = "tool_calls"
+		}
+	}
 	if req.Stream {
 		x.stream(req, reply)
 		return
@@ -62,36 +81,8 @@ func (x *exchange) send(req *Request, reply *Reply) {
 	_, _ = x.w.Write(body)
 }
 
-func (x *exchange) sendStatus(f Fault) {
-	status := cmp.Or(f.Status, http.StatusInternalServerError)
-	if f.RetryAfter > 0 {
-		seconds := (f.RetryAfter + time.Second - 1) / time.Second
-		x.w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
-	}
-	kind := "server_error"
-	if status == http.StatusTooManyRequests {
-		kind = "rate_limit_exceeded"
-	}
-	x.refuse(status, kind, cmp.Or(f.Message, http.StatusText(status)))
-}
-
 func (x *exchange) refuse(status int, code, message string) {
 	writeJSON(x.w, status, x.api.Error(&dialect.Refusal{Status: status, Code: code, Message: message}, ""))
-}
-
-// limit truncates the text at the client's token limit, and sets the stop reason.
-func limit(req *Request, reply *Reply) {
-	list := tokens(reply.Text)
-	if req.MaxTokens > 0 && len(list) > req.MaxTokens {
-		reply.Text = strings.Join(list[:req.MaxTokens], "")
-		reply.StopReason = "length"
-	}
-	if reply.StopReason == "" {
-		reply.StopReason = "stop"
-		if len(reply.ToolCalls) > 0 {
-			reply.StopReason = "tool_calls"
-		}
-	}
 }
 
 func answerID(req *Request) string { return fmt.Sprintf("%s-%d", req.Model, req.Seq) }

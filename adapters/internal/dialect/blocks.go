@@ -76,7 +76,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
 		return // these dialects have only one choice
 	}
-	if s.isWithinCall(d) {
+	if s.isOpen(blockTool) && d.Text+d.Reasoning+d.Refusal != "" && !gjson.Valid(s.open.text.String()) { // the arguments are incomplete
 		rest := *d
 		if rest.Tool = nil; d.Tool == nil {
 			s.waiting = append(s.waiting, rest)
@@ -87,7 +87,14 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		return
 	}
 	if d.Raw == nil || d.Raw.Dialect != s.dialect {
-		s.writeThought(d)
+		if s.holdThoughts {
+			s.held.WriteString(d.Reasoning)
+		} else {
+			s.writeSome(blockThought, d.Reasoning, d)
+		}
+		if d.Raw != nil {
+			s.writeForeign(*d.Raw)
+		}
 	} else if isWhole := s.writeOwn(d); isWhole {
 		return
 	}
@@ -96,18 +103,6 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		s.writeSome(blockRefusal, d.Refusal, d)
 	}
 	s.call(d.Tool, d)
-}
-
-// writeThought writes reasoning or holds it back, and then writes the state of a model of another dialect.
-func (s *sequence) writeThought(d *middleware.Delta) {
-	if s.holdThoughts {
-		s.held.WriteString(d.Reasoning)
-	} else {
-		s.writeSome(blockThought, d.Reasoning, d)
-	}
-	if d.Raw != nil {
-		s.writeForeign(*d.Raw)
-	}
 }
 
 // writeOwn writes a part of the dialect. isWhole is set for a text that arrived together with its part.
@@ -123,11 +118,6 @@ func (s *sequence) writeOwn(d *middleware.Delta) (isWhole bool) {
 		s.writeOwnBlock(*d.Raw)
 	}
 	return isWhole
-}
-
-// isWithinCall reports whether d has text while the arguments of the open call are incomplete.
-func (s *sequence) isWithinCall(d *middleware.Delta) bool {
-	return s.isOpen(blockTool) && d.Text+d.Reasoning+d.Refusal != "" && !gjson.Valid(s.open.text.String())
 }
 
 // writeWaiting ends the open call and writes the pieces that arrived within it.
@@ -329,7 +319,9 @@ func (s *sequence) writeTexts(choice *llms.ContentChoice, x *middleware.Extra) {
 	if s.writeHeld(); !s.wrote[blockText] && x.Refusal != choice.Content {
 		s.writeSome(blockText, choice.Content, nil)
 	}
-	if !s.wrote[blockRefusal] && !s.explainsRefusal(x) {
+	own := gjson.ParseBytes(x.Unknown.Raw)
+	isExplained := x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists()) // the text is not the model's
+	if !s.wrote[blockRefusal] && !isExplained {
 		s.writeSome(blockRefusal, x.Refusal, nil)
 	}
 }
@@ -346,13 +338,6 @@ func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
 		return nil
 	}
 	return &middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}
-}
-
-// explainsRefusal reports whether the answer explains its refusal in stop_details, so that the text is not the
-// model's.
-func (s *sequence) explainsRefusal(x *middleware.Extra) bool {
-	own := gjson.ParseBytes(x.Unknown.Raw)
-	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())
 }
 
 func (s *sequence) writePending() {

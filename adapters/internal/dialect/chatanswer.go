@@ -12,16 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-type chatToolCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-	Extra json.RawMessage `json:"extra_content,omitempty"`
-}
-
 type chatLogProb struct {
 	chatTopLogProb
 	Top []chatTopLogProb `json:"top_logprobs"`
@@ -60,7 +50,21 @@ func (chat) Answer(a *Request, o *Answer) any {
 
 func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState) []byte {
 	refusal := extraOrEmpty(choice).Refusal
-	calls := chatCallsOf(choice, state)
+	var calls []any
+	for _, call := range choice.ToolCalls {
+		if call.FunctionCall == nil {
+			continue
+		}
+		id := callID(call.ID)
+		one := Object{"id": tag(state.origin, id), "type": "function", "function": Object{"name": call.FunctionCall.Name, "arguments": call.FunctionCall.Arguments}}
+		if extra := state.extras[id]; extra != nil {
+			one["extra_content"] = extra
+		}
+		calls = append(calls, one)
+	}
+	for _, call := range state.customs {
+		calls = append(calls, call)
+	}
 	buf = append(buf, `{"role":"assistant","content":`...)
 	if choice.Content != "" && choice.Content != refusal || len(calls) == 0 && refusal == "" {
 		buf = appendString(buf, choice.Content)
@@ -161,22 +165,6 @@ func thoughtMember(p *middleware.RawPart) string {
 		return "reasoning"
 	}
 	return "reasoning_content"
-}
-
-func chatCallsOf(choice *llms.ContentChoice, state *chatState) (out []any) {
-	for _, call := range choice.ToolCalls {
-		if call.FunctionCall == nil {
-			continue
-		}
-		id := callID(call.ID)
-		w := chatToolCall{ID: tag(state.origin, id), Type: "function", Extra: state.extras[id]}
-		w.Function.Name, w.Function.Arguments = call.FunctionCall.Name, call.FunctionCall.Arguments
-		out = append(out, w)
-	}
-	for _, call := range state.customs {
-		out = append(out, call)
-	}
-	return out
 }
 
 func callID(id string) string {

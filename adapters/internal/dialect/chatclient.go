@@ -28,7 +28,20 @@ func (chat) Dialect() middleware.Dialect { return middleware.DialectChat }
 func (chat) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{"model": c.Model}
-	list, err := chatMessages(c.Messages)
+	var list []Object
+	err := eachMessage(c.Messages, func(role llms.ChatMessageType, parts []llms.ContentPart) (err error) {
+		switch role {
+		case llms.ChatMessageTypeSystem:
+			list, err = appendSpeech(list, "system", parts)
+		case llms.ChatMessageTypeHuman:
+			list, err = appendSpeech(list, "user", parts)
+		case llms.ChatMessageTypeAI:
+			list, err = appendAssistant(list, parts)
+		default:
+			list, err = appendResults(list, parts)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -172,23 +185,6 @@ func schemaObject(s *middleware.Schema) Object {
 	o.text("description", s.Description)
 	setValue(o, "strict", s.Strict)
 	return o
-}
-
-func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
-	err = eachMessage(messages, func(role llms.ChatMessageType, parts []llms.ContentPart) (err error) {
-		switch role {
-		case llms.ChatMessageTypeSystem:
-			list, err = appendSpeech(list, "system", parts)
-		case llms.ChatMessageTypeHuman:
-			list, err = appendSpeech(list, "user", parts)
-		case llms.ChatMessageTypeAI:
-			list, err = appendAssistant(list, parts)
-		default:
-			list, err = appendResults(list, parts)
-		}
-		return err
-	})
-	return list, err
 }
 
 func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Object, error) {

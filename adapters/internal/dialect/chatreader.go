@@ -70,7 +70,19 @@ func (s *chatReader) End(isMarked bool) error {
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
 		c.markErrorStop()
-		s.completeParts(c)
+		calls := s.endCalls(c)
+		var first []llms.ContentPart // state and unknown members, before the other parts
+		if state := c.state(s.Origin); state != nil {
+			first = append(first, *state)
+		}
+		if len(c.unknown) > 0 {
+			first = append(first, newMembers(middleware.DialectChat, messageMembers, c.unknown.inner()))
+		}
+		if first != nil || len(calls) != len(c.calls) {
+			c.isSpecial = true
+			c.coverText()
+			c.parts = slices.Concat(first, c.parts, calls)
+		}
 	}
 	// Proxies send the end marker even if their upstream broke off: it ends an answer only if that has been
 	// billed.
@@ -78,23 +90,6 @@ func (s *chatReader) End(isMarked bool) error {
 		return errUnfinished
 	}
 	return nil
-}
-
-// completeParts puts state and unknown members before the other parts, and the calls after them.
-func (s *chatReader) completeParts(c *chatReply) {
-	calls := s.endCalls(c)
-	var first []llms.ContentPart
-	if state := c.state(s.Origin); state != nil {
-		first = append(first, *state)
-	}
-	if len(c.unknown) > 0 {
-		first = append(first, newMembers(middleware.DialectChat, messageMembers, c.unknown.inner()))
-	}
-	if first != nil || len(calls) != len(c.calls) {
-		c.isSpecial = true
-		c.coverText()
-		c.parts = slices.Concat(first, c.parts, calls)
-	}
 }
 
 // endCalls returns the calls as parts. It sets missing arguments to {}, because clients parse them as JSON, and
@@ -224,26 +219,6 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 	}
 }
 
-type choiceMembers struct{ finish, logProbs, message, delta gjson.Result }
-
-// newChoiceMembers finds the members of a choice in one pass, because texts are long.
-func newChoiceMembers(in gjson.Result) (m choiceMembers) {
-	in.ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "finish_reason":
-			m.finish = v
-		case "logprobs":
-			m.logProbs = v
-		case "message":
-			m.message = v
-		case "delta":
-			m.delta = v
-		}
-		return true
-	})
-	return m
-}
-
 func (s *chatReader) choice(in gjson.Result, at int) {
 	if s.Reply.choice(at) == nil {
 		s.noteType("index", fmt.Sprintf("a number from 0 to %d", maxChoices-1))
@@ -252,18 +227,18 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	for i := len(s.choices); i <= at; i++ {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
-	c, m := s.choices[at], newChoiceMembers(in)
-	s.endChoice(c.replyChoice, s.wantText("finish_reason", m.finish))
+	c, message, delta := s.choices[at], in.Get("message"), in.Get("delta")
+	s.endChoice(c.replyChoice, s.wantText("finish_reason", in.Get("finish_reason")))
 	var probs []sdk.TokenLogProb
-	if m.logProbs.IsObject() {
-		probs = append(chatTokens(m.logProbs.Get("content")), chatTokens(m.logProbs.Get("refusal"))...)
+	if logProbs := in.Get("logprobs"); logProbs.IsObject() {
+		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
-	if s.want(m.message.IsObject(), "message", "an object", m.message) {
-		s.piece(c, m.message, probs)
+	if s.want(message.IsObject(), "message", "an object", message) {
+		s.piece(c, message, probs)
 		probs = nil
 	}
-	if s.want(m.delta.IsObject(), "delta", "an object", m.delta) || probs != nil {
-		s.piece(c, m.delta, probs)
+	if s.want(delta.IsObject(), "delta", "an object", delta) || probs != nil {
+		s.piece(c, delta, probs)
 	}
 }
 

@@ -35,18 +35,6 @@ func (chat) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// begin builds the head, once it is known which model answers.
-func (s *chatStream) begin() {
-	out := s.out
-	s.head = append(s.head, `data: {"id":`...)
-	s.head = appendString(s.head, "chatcmpl-"+out.ID)
-	s.head = append(s.head, `,"object":"chat.completion.chunk","created":`...)
-	s.head = strconv.AppendInt(s.head, out.Created, 10)
-	s.head = append(s.head, `,"model":`...)
-	s.head = appendString(s.head, s.a.Model)
-	s.head = append(s.head, `,"choices":[{"index":`...)
-}
-
 func (s *chatStream) progressOf(i int) *choiceProgress {
 	for len(s.progress) <= i {
 		s.progress = append(s.progress, choiceProgress{thoughts: thoughtMember(nil)})
@@ -58,8 +46,11 @@ func (s *chatStream) progressOf(i int) *choiceProgress {
 // whatever follows the closing brace.
 func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(buf []byte) []byte) {
 	progress := s.progressOf(choice)
-	if s.head == nil {
-		s.begin()
+	if s.head == nil { // now it is known which model answers
+		s.head = appendString(append(s.head, `data: {"id":`...), "chatcmpl-"+s.out.ID)
+		s.head = strconv.AppendInt(append(s.head, `,"object":"chat.completion.chunk","created":`...), s.out.Created, 10)
+		s.head = appendString(append(s.head, `,"model":`...), s.a.Model)
+		s.head = append(s.head, `,"choices":[{"index":`...)
 	}
 	s.out.append(func(buf []byte) []byte {
 		buf = append(strconv.AppendInt(append(buf, s.head...), int64(choice), 10), `,"delta":{`...)

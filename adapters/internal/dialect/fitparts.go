@@ -27,7 +27,7 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
-		if l.lacksTexts(p) {
+		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain") { // then it is sent as text
 			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
 		}
 		was := p.MIMEType
@@ -60,11 +60,6 @@ func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChang
 		return p.TextContent, true
 	}
 	return p, false
-}
-
-// lacksTexts reports whether a file is a text of an unsupported type, and plain text is not supported either.
-func (l *Limits) lacksTexts(p middleware.FilePart) bool {
-	return p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain")
 }
 
 // toolName maps the name of a tool to one that the vendor accepts. Different names give different results.

@@ -68,7 +68,17 @@ func (c *Call) geminiThinking() Object {
 		least, most = leastProBudget, proBudget
 	}
 	if p.ReasoningTokens == nil {
-		thinking.geminiEffort(model, effort, least)
+		isOld := isBeforeGemini3(model)
+		switch tokens, known := thinkingBudget[effort]; {
+		case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
+			thinking["thinkingLevel"] = "LOW"
+		case effort == "none" || isOld:
+			if known {
+				thinking["thinkingBudget"] = max(tokens, least)
+			}
+		default:
+			thinking.text("thinkingLevel", strings.ToUpper(effort))
+		}
 		return thinking
 	}
 	thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
@@ -77,21 +87,6 @@ func (c *Call) geminiThinking() Object {
 }
 
 func isBeforeGemini3(model string) bool { return strings.Contains(model, "gemini-2") }
-
-// geminiEffort sets the level of an effort, or its budget for a model without levels.
-func (o Object) geminiEffort(model, effort string, least int) {
-	isOld := isBeforeGemini3(model)
-	switch tokens, known := thinkingBudget[effort]; {
-	case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
-		o["thinkingLevel"] = "LOW"
-	case effort == "none" || isOld:
-		if known {
-			o["thinkingBudget"] = max(tokens, least)
-		}
-	default:
-		o.text("thinkingLevel", strings.ToUpper(effort))
-	}
-}
 
 func (o Object) geminiTools(c *Call) {
 	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {
@@ -142,11 +137,12 @@ func (o Object) geminiContents(c *Call) error {
 // follow it if it can only hold text.
 func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]string, next *memberWriter) ([]any, error) {
 	if raw, ok := p.(middleware.RawPart); ok {
-		if !isSignature(raw.Raw) {
+		part := gjson.ParseBytes(raw.Raw)
+		if !part.Get("thoughtSignature").Exists() || len(part.Map()) > 1 {
 			return append(parts, raw.Raw), nil
 		}
-		next.signText(parts)
-		next.part = gjson.ParseBytes(raw.Raw)
+		next.signText(parts) // a part that is only a signature belongs to the call after it or the text before it
+		next.part = part
 		return parts, nil
 	}
 	one, err := geminiPart(p, names)
@@ -165,13 +161,6 @@ func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]s
 		delete(result, "parts")
 	}
 	return parts, nil
-}
-
-// isSignature reports whether a part is only a signature, which belongs to the call after it or the text before
-// it.
-func isSignature(raw json.RawMessage) bool {
-	part := gjson.ParseBytes(raw)
-	return part.Get("thoughtSignature").Exists() && len(part.Map()) == 1
 }
 
 // signText adds a pending signature to the last part if that is a text.

@@ -116,7 +116,15 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	if in.FinishReason != "FINISH_REASON_UNSPECIFIED" {
 		s.endChoice(c, in.FinishReason)
 	}
-	tokens := in.tokens()
+	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
+	for i, t := range in.LogProbs.Chosen {
+		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
+		if i < len(in.LogProbs.Top) {
+			for _, alt := range in.LogProbs.Top[i].Candidates {
+				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
+			}
+		}
+	}
 	for _, raw := range in.Content.Parts {
 		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
 		tokens = nil
@@ -143,19 +151,6 @@ func (c *replyChoice) endWithText() {
 			c.parts[n-1], c.parts[n] = c.parts[n], text
 		}
 	}
-}
-
-func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
-	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
-	for i, t := range in.LogProbs.Chosen {
-		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
-		if i < len(in.LogProbs.Top) {
-			for _, alt := range in.LogProbs.Top[i].Candidates {
-				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
-			}
-		}
-	}
-	return tokens
 }
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")

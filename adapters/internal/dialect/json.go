@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -15,80 +14,22 @@ import (
 // JSON encodes the object. Unpaired surrogates, which a client may have sent, are replaced:
 // "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {
-	raw, err := appendJSON(make([]byte, 0, 512), o)
+	raw, err := encode(o)
 	if err != nil || !hasHalfPair(raw) {
 		return raw, err
 	}
-	return appendJSON(nil, decode(json.RawMessage(raw)))
+	return encode(decode(json.RawMessage(raw)))
 }
 
-// appendJSON appends the JSON of a value, with the members of objects sorted by name.
-func appendJSON(buf []byte, v any) ([]byte, error) {
-	switch v := v.(type) {
-	case Object:
-		return v.appendJSON(buf)
-	case *orderedObject:
-		return v.appendJSON(buf)
-	case []any:
-		return appendList(buf, v)
-	case []Object:
-		return appendList(buf, v)
-	case string:
-		if !strings.ContainsAny(v, "<>&") { // appendString would escape these needlessly
-			return appendString(buf, v), nil
-		}
-	case bool:
-		return strconv.AppendBool(buf, v), nil
-	case int:
-		return strconv.AppendInt(buf, int64(v), 10), nil
-	case json.RawMessage:
-		if gjson.ValidBytes(v) && !bytes.ContainsAny(v, "\r\n") {
-			return append(buf, v...), nil
-		}
-	}
-	b := bytes.NewBuffer(buf)
-	e := json.NewEncoder(b)
+// encode is like json.Marshal, but does not escape <, > and &.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		return nil, fmt.Errorf("writing the request: %w", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-func (o Object) appendJSON(buf []byte) ([]byte, error) {
-	if o == nil {
-		return append(buf, "null"...), nil
-	}
-	names := make([]string, 0, 16) // enough for most objects, and on the stack
-	for name := range o {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return appendMembers(buf, names, o)
-}
-
-// appendMembers appends an object with its members in the order of names.
-func appendMembers(buf []byte, names []string, values map[string]any) (_ []byte, err error) {
-	buf = append(buf, '{')
-	for _, name := range names {
-		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), values[name]); err != nil {
-			return nil, err
-		}
-	}
-	return append(buf, '}'), nil
-}
-
-func appendList[T any](buf []byte, list []T) (_ []byte, err error) {
-	if list == nil {
-		return append(buf, "null"...), nil
-	}
-	buf = append(buf, '[')
-	for _, v := range list {
-		if buf, err = appendJSON(appendComma(buf), v); err != nil {
-			return nil, err
-		}
-	}
-	return append(buf, ']'), nil
 }
 
 // appendComma appends a comma unless buf ends with an opening bracket.

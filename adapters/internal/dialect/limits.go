@@ -212,7 +212,7 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string 
 		l.excludeFunctions(o.Tools))
 }
 
-func (l *Limits) excludeFunctions(tools []llms.Tool) string {
+func (l *Limits) excludeFunctions(tools []llms.Tool) (why string) {
 	names := map[string]bool{}
 	for i := range tools {
 		f := tools[i].Function
@@ -223,24 +223,14 @@ func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 			return fmt.Sprintf("rejects two tools named %.80q", f.Name)
 		}
 		names[f.Name] = true
-		if why := l.excludeProperties(f); why != "" {
-			return why
-		}
+		schema, _ := f.Parameters.(json.RawMessage)
+		gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
+			if l.PropertyName > 0 && !isWord(name.Str, l.PropertyName, l.PropertySigns) {
+				why = fmt.Sprintf("rejects the tool argument name %.80q", name.Str)
+			}
+			return why == ""
+		})
 	}
-	return ""
-}
-
-func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
-	if l.PropertyName == 0 {
-		return ""
-	}
-	schema, _ := f.Parameters.(json.RawMessage)
-	gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
-		if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
-			why = fmt.Sprintf("rejects the tool argument name %.80q", name.Str)
-		}
-		return why == ""
-	})
 	return why
 }
 

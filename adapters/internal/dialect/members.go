@@ -29,43 +29,34 @@ func newKnown(list string) memberSet { return memberSet{middleware.NewMemberSet(
 // unknownMembers returns the unknown members of a value, within their objects and lists, or nil. An element
 // of a list that has an index is placed at that index.
 func (k memberSet) unknownMembers(v gjson.Result) any {
-	if v.IsObject() || v.IsArray() {
-		if _, ok := k.knowsAll(v.Raw, 0); ok {
-			return nil
-		}
-	}
-	return k.findUnknown(v)
-}
-
-func (k memberSet) findUnknown(v gjson.Result) any {
 	if v.IsArray() {
-		return k.findUnknownIn(v)
+		return k.unknownElements(v)
 	}
-	object := Object{}
+	var object Object
 	v.ForEach(func(name, v gjson.Result) bool {
 		var rest any
 		switch inner, isKnown := k.MemberSet[name.Str]; {
 		case v.Type == gjson.Null, v.Raw == "[]":
 		case len(inner) > 0 && v.Type == gjson.JSON:
-			rest = memberSet{inner}.findUnknown(v)
+			rest = memberSet{inner}.unknownMembers(v)
 		case !isKnown && k.MemberSet["*"] == nil:
 			rest = json.RawMessage(v.Raw)
 		}
 		if rest != nil {
-			object[name.Str] = rest
+			setEntry(&object, name.Str, rest)
 		}
 		return true
 	})
-	if len(object) == 0 {
+	if object == nil {
 		return nil
 	}
 	return object
 }
 
-func (k memberSet) findUnknownIn(v gjson.Result) any {
+func (k memberSet) unknownElements(v gjson.Result) any {
 	var list []any
 	for i, element := range v.Array() {
-		rest := k.findUnknown(element)
+		rest := k.unknownMembers(element)
 		if rest == nil {
 			continue
 		}
@@ -81,81 +72,6 @@ func (k memberSet) findUnknownIn(v gjson.Result) any {
 		return nil
 	}
 	return list
-}
-
-// knowsAll reports whether the valid JSON value at i has no unknown members, and returns its end. It is a fast
-// path for most answers: false can be wrong, and [memberSet.findUnknown] then decides.
-func (k memberSet) knowsAll(json string, i int) (end int, ok bool) {
-	i = skipSpace(json, i)
-	isList := json[i] == '['
-	if !isList && json[i] != '{' {
-		return i, false
-	}
-	for {
-		switch i = skipSpace(json, i+1); json[i] {
-		case '}', ']': // the value is empty
-			return i + 1, true
-		}
-		inner, ok := k, true
-		if !isList {
-			from := i + 1
-			i = skipString(json, i)
-			var isKnown bool
-			if inner.MemberSet, isKnown = k.MemberSet[json[from:i-1]]; !isKnown {
-				_, isKnown = k.MemberSet["*"]
-			}
-			if i = skipSpace(json, skipSpace(json, i)+1); !isKnown && !strings.HasPrefix(json[i:], "null") {
-				return i, false
-			}
-		}
-		if len(inner.MemberSet) > 0 && json[i] != 'n' {
-			i, ok = inner.knowsAll(json, i)
-		} else {
-			i = skipValue(json, i)
-		}
-		if i = skipSpace(json, i); !ok || json[i] != ',' {
-			return i + 1, ok
-		}
-	}
-}
-
-func skipSpace(json string, i int) int {
-	for i < len(json) && json[i] <= ' ' {
-		i++
-	}
-	return i
-}
-
-func skipString(json string, i int) int {
-	for {
-		i += 1 + strings.IndexByte(json[i+1:], '"')
-		escapes := 0
-		for json[i-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return i + 1
-		}
-	}
-}
-
-func skipValue(json string, i int) int {
-	for depth := 0; i < len(json); i++ {
-		switch json[i] {
-		case '"':
-			i = skipString(json, i) - 1
-		case '{', '[':
-			depth++
-		case '}', ']', ',':
-			if depth == 0 {
-				return i
-			}
-			if json[i] != ',' {
-				depth--
-			}
-		}
-	}
-	return i
 }
 
 // members returns the unknown members of an object as JSON without braces, or nil.

@@ -12,38 +12,30 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-type messagesAnswer struct {
-	ID           string            `json:"id"`
-	Type         string            `json:"type"`
-	Role         string            `json:"role"`
-	Model        string            `json:"model"`
-	Content      []json.RawMessage `json:"content"`
-	StopReason   *string           `json:"stop_reason"`
-	StopSequence *string           `json:"stop_sequence"`
-	Usage        json.RawMessage   `json:"usage"`
-	Step         any               `json:"stepfall,omitempty"`
-}
-
-func newMessage(id, model string) messagesAnswer {
-	return messagesAnswer{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []json.RawMessage{}, Usage: messagesUsage.write(sdk.Usage{})}
+func newMessage(id, model string, u sdk.Usage) Object {
+	return Object{"id": "msg_" + id, "type": "message", "role": "assistant", "model": model, "content": []json.RawMessage{}, "stop_reason": nil, "stop_sequence": nil, "usage": messagesUsage.write(u)}
 }
 
 func (messages) Answer(a *Request, o *Answer) any {
-	m := newMessage(o.ID, o.Model)
 	s := messagesSequence(a, noEvents{})
 	s.isCut = stopKindOf(o.Choices[0]) == stopLength
 	s.finishChoice(o.Choices[0])
+	content := []json.RawMessage{}
 	for _, b := range s.blocks {
 		if raw := messagesBlock(a, b, true); raw != nil {
-			m.Content = append(m.Content, raw)
+			content = append(content, raw)
 		}
 	}
-	m.StopReason, m.StopSequence = messagesStop(o.Choices[0])
-	m.Usage, m.Step = messagesUsage.write(o.Usage), o.Step
+	m := newMessage(o.ID, o.Model, o.Usage)
+	m["content"] = content
+	m["stop_reason"], m["stop_sequence"] = messagesStop(o.Choices[0])
+	if o.Step != nil {
+		m["stepfall"] = o.Step
+	}
 	return messageWithUnknown(m, middleware.ExtraOf(o.Choices[0]))
 }
 
-func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
+func messageWithUnknown(m Object, x *middleware.Extra) any {
 	answer := withUnknown(m, middleware.DialectAnthropic, x)
 	if members, ok := answer.(*orderedObject); ok { // it contains the members from the end of a stream
 		delta := members.get("delta")
@@ -70,22 +62,23 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 
 var messagesStops = map[stopKind]string{stopLength: "max_tokens", stopFilter: "refusal", stopSequence: "stop_sequence", stopEnd: "end_turn"}
 
-func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
-	x, word := extraOrEmpty(choice), messagesStops[stopKindOf(choice)]
-	if word == "end_turn" && len(choice.ToolCalls) > 0 {
-		word = "tool_use"
+// messagesStop returns the stop reason, and the stop sequence or nil.
+func messagesStop(choice *llms.ContentChoice) (reason string, sequence any) {
+	x, reason := extraOrEmpty(choice), messagesStops[stopKindOf(choice)]
+	if reason == "end_turn" && len(choice.ToolCalls) > 0 {
+		reason = "tool_use"
 	}
-	if word == "end_turn" && x.Refusal != "" {
-		word = "refusal"
+	if reason == "end_turn" && x.Refusal != "" {
+		reason = "refusal"
 	}
 	switch x.StopReason {
 	case "pause_turn", "compaction", "model_context_window_exceeded", "stop_sequence":
-		word = x.StopReason
+		reason = x.StopReason
 	}
 	if x.StopSequence != "" {
-		sequence = &x.StopSequence
+		sequence = x.StopSequence
 	}
-	return &word, sequence
+	return reason, sequence
 }
 
 // messagesBlock writes a block, with its text if whole. It returns nil for a block that the client did not
@@ -154,8 +147,7 @@ func (s *messagesStream) head() {
 		return
 	}
 	s.begun = true
-	m := newMessage(s.out.ID, s.a.Model)
-	m.Usage = messagesUsage.write(sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate; the end of the stream has the actual usage
+	m := newMessage(s.out.ID, s.a.Model, sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate; the end of the stream has the actual usage
 	s.event("message_start", Object{"message": messageWithUnknown(m, s.extra)})
 }
 

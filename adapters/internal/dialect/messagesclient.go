@@ -52,7 +52,16 @@ func (messages) Write(c *Call) (Object, error) {
 		b[cacheMark] = mark
 	}
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
-	c.Betas = takeBetas(b, o)
+	const field = "anthropic_beta" // replaces the header on Bedrock, but the API itself does not accept it
+	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
+	if raw, ok := b[field].(json.RawMessage); ok {
+		delete(b, field)
+		var more []string
+		if json.Unmarshal(raw, &more) == nil { // anything but a list of names requests none
+			list = append(slices.Clone(list), more...)
+		}
+	}
+	c.Betas = list
 	b.setStream(c)
 	if c.Limits.CacheMarks {
 		markCache(b)
@@ -81,21 +90,6 @@ func (o Object) messagesToolChoice(c *Call) {
 	if len(choice) > 0 {
 		o["tool_choice"] = choice
 	}
-}
-
-// takeBetas returns the betas that langchaingo's options request, and those of the field anthropic_beta, which
-// it removes: the field replaces the header on Bedrock, but the API itself does not accept it.
-func takeBetas(b Object, o *llms.CallOptions) []string {
-	const field = "anthropic_beta"
-	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
-	if raw, ok := b[field].(json.RawMessage); ok {
-		delete(b, field)
-		var more []string
-		if json.Unmarshal(raw, &more) == nil { // anything but a list of names requests none
-			list = append(slices.Clone(list), more...)
-		}
-	}
-	return list
 }
 
 // removeConflicts removes parameters that the API rejects in combination, and names them.
@@ -138,7 +132,7 @@ func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
 // resulting budget.
 func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
 	raw := rawJSON(b["thinking"])
-	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), answerTokens(b)-1
+	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int())-1
 	kind, room = was, leastBudget
 	if mapped, ok := c.Limits.Thinking[was]; ok {
 		kind = mapped
@@ -196,8 +190,6 @@ func (c *Call) BudgetFor(effort string, p *middleware.Params) int {
 	}
 	return max(leastBudget, budgetOf(effort, longest))
 }
-
-func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
 // isForced reports whether a tool_choice forces a call, which the API rejects together with thinking.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use

@@ -189,7 +189,14 @@ func (s *messagesReader) Event(data []byte) error {
 	case "error":
 		return ServerError(data)
 	case "message_delta":
-		return s.messageDelta(e)
+		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknownMembers(e))
+		var end messagesEnd
+		if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
+			return err
+		}
+		end.Usage = rawOf(e.Get("usage"))
+		s.readEnd(&end)
+		return nil
 	case "message_start":
 		s.addUnknown(middleware.DialectAnthropic, knownOfEvent.unknownMembers(e))
 		err := s.message(rawOf(e.Get("message")))
@@ -205,17 +212,6 @@ func (s *messagesReader) Event(data []byte) error {
 		return nil
 	}
 	return s.blockEvent(kind, e, data, hasUnknown)
-}
-
-func (s *messagesReader) messageDelta(e gjson.Result) error {
-	s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknownMembers(e))
-	var end messagesEnd
-	if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
-		return err
-	}
-	end.Usage = rawOf(e.Get("usage"))
-	s.readEnd(&end)
-	return nil
 }
 
 func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
@@ -371,18 +367,14 @@ func (s *messagesReader) finish(b *blockReply) {
 		}
 		c.coverText()
 	default:
-		s.finishPart(c, b)
+		p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}, Raw: b.json()}
+		isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // only a summary
+		if sealedPaths(p.Raw) != nil && !isText {
+			p.Model = s.Origin
+		}
+		c.addPart(p)
+		s.Emit(&middleware.Delta{Raw: &p})
 	}
-}
-
-func (s *messagesReader) finishPart(c *replyChoice, b *blockReply) {
-	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}, Raw: b.json()}
-	isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // only a summary
-	if sealedPaths(p.Raw) != nil && !isText {
-		p.Model = s.Origin
-	}
-	c.addPart(p)
-	s.Emit(&middleware.Delta{Raw: &p})
 }
 
 func (s *messagesReader) End(bool) error {

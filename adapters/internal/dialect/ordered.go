@@ -71,10 +71,16 @@ func (o *orderedObject) addMissing(from *orderedObject) {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (o *orderedObject) MarshalJSON() ([]byte, error) { return o.appendJSON(nil) }
-
-func (o *orderedObject) appendJSON(buf []byte) ([]byte, error) {
-	return appendMembers(buf, o.names, o.values)
+func (o *orderedObject) MarshalJSON() ([]byte, error) {
+	buf := []byte{'{'}
+	for _, name := range o.names {
+		value, err := encode(o.values[name])
+		if err != nil {
+			return nil, err
+		}
+		buf = append(append(appendString(appendComma(buf), name), ':'), value...)
+	}
+	return append(buf, '}'), nil
 }
 
 // decode returns a value as decoded from its JSON, with objects as *orderedObject and numbers as json.Number.

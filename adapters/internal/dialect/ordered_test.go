@@ -17,7 +17,7 @@ func TestWithUnknown(t *testing.T) {
 		`[1]`:                                        `{"list":[{"b":2}],"usage":{"known":1,"zero":0}}`,
 	} {
 		x := &middleware.Extra{Unknown: middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(raw)}}
-		got, err := appendJSON(nil, withUnknown(own, middleware.DialectChat, x))
+		got, err := encode(withUnknown(own, middleware.DialectChat, x))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v; want %s", raw, got, err, want)
 		}

@@ -105,24 +105,20 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 		if p.Data != nil {
 			return form.writeData(p), nil
 		}
-		return form.writeReference(p)
+		isImage := strings.HasPrefix(p.MIMEType, "image/")
+		switch {
+		case isImage && p.URL != "":
+			return newPart(form.image, form.url, p.URL), nil
+		case isImage && form.imageID != "":
+			return newPart(form.image, form.imageID, p.ID), nil
+		case p.ID != "":
+			return newPart(form.file, form.id, p.ID), nil
+		case form.address != "":
+			return newPart(form.file, form.address, p.URL), nil
+		}
+		return nil, refuseCall("the API rejects files by URL: %s", p.URL)
 	}
 	return nil, refusePart(p)
-}
-
-func (form *partForm) writeReference(p middleware.FilePart) (Object, error) {
-	isImage := strings.HasPrefix(p.MIMEType, "image/")
-	switch {
-	case isImage && p.URL != "":
-		return newPart(form.image, form.url, p.URL), nil
-	case isImage && form.imageID != "":
-		return newPart(form.image, form.imageID, p.ID), nil
-	case p.ID != "":
-		return newPart(form.file, form.id, p.ID), nil
-	case form.address != "":
-		return newPart(form.file, form.address, p.URL), nil
-	}
-	return nil, refuseCall("the API rejects files by URL: %s", p.URL)
 }
 
 func (form *partForm) writeData(p middleware.FilePart) Object {

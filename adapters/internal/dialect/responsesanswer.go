@@ -38,9 +38,9 @@ func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 			return nil
 		}
 		n++
-		summary := []responsesPart{}
+		summary := []Object{}
 		if reasoning != "" {
-			summary = append(summary, responsesPart{Type: "summary_text", Text: &reasoning})
+			summary = append(summary, summaryPart(reasoning))
 		}
 		return rawJSON(Object{"id": "rs" + ownItem + id + "_s" + strconv.Itoa(n), "type": "reasoning", "summary": summary, "encrypted_content": Wrap(p)})
 	}}
@@ -98,14 +98,14 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	var v Object
 	switch b.kind {
 	case blockThought:
-		v = Object{"type": "reasoning", "summary": []responsesPart{}, "status": status}
+		v = Object{"type": "reasoning", "summary": []Object{}, "status": status}
 		if whole {
-			v["summary"] = []responsesPart{{Type: "summary_text", Text: &text}}
+			v["summary"] = []Object{summaryPart(text)}
 		}
 	case blockTool:
 		v = Object{"type": "function_call", "status": status, "call_id": b.tool.ID, "name": b.tool.Name, "arguments": text}
 	default:
-		v = Object{"type": "message", "status": status, "role": "assistant", "content": []responsesPart{}}
+		v = Object{"type": "message", "status": status, "role": "assistant", "content": []Object{}}
 		if whole {
 			v["content"] = []any{contentPart(b, text)}
 		}
@@ -128,22 +128,16 @@ func itemID(id string, b *block) string {
 	return prefix + ownItem + id + "_" + strconv.Itoa(b.index)
 }
 
-type responsesPart struct {
-	Type        string             `json:"type"`
-	Text        *string            `json:"text,omitempty"`
-	Refusal     *string            `json:"refusal,omitempty"`
-	Annotations *[]json.RawMessage `json:"annotations,omitempty"`
-	LogProbs    *[]chatLogProb     `json:"logprobs,omitempty"`
-}
+func summaryPart(text string) Object { return Object{"type": "summary_text", "text": text} }
 
 func contentPart(b *block, text string) any {
 	if part := gjson.GetBytes(b.raw.Raw, "content.0").Raw; part != "" {
 		return json.RawMessage(part)
 	}
 	if b.kind == blockRefusal {
-		return responsesPart{Type: "refusal", Refusal: &text}
+		return Object{"type": "refusal", "refusal": text}
 	}
-	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]json.RawMessage{}, LogProbs: &b.logprobs}
+	return Object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": b.logprobs}
 }
 
 type responsesStream struct {
@@ -217,7 +211,7 @@ func (s *responsesStream) start(b *block) {
 	}
 	switch b.kind {
 	case blockThought:
-		s.sendFor(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: new("")}})
+		s.sendFor(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": summaryPart("")})
 	case blockText, blockRefusal:
 		s.sendFor(b, "response.content_part.added", Object{"content_index": 0, "part": contentPart(b, "")})
 	}
@@ -263,7 +257,7 @@ func (s *responsesStream) stop(b *block) {
 	switch b.kind {
 	case blockThought:
 		s.sendFor(b, "response.reasoning_summary_text.done", Object{"summary_index": 0, "text": text})
-		s.sendFor(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: &text}})
+		s.sendFor(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": summaryPart(text)})
 	case blockText:
 		for i, annotation := range gjson.GetBytes(b.raw.Raw, "content.0.annotations").Array() {
 			s.sendFor(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": json.RawMessage(annotation.Raw)})

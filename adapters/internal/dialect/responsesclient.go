@@ -21,11 +21,11 @@ func (responses) Dialect() middleware.Dialect { return middleware.DialectRespons
 func (responses) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{"model": c.Model}
-	input, err := inputItems(c.Messages)
-	if err != nil {
+	w := &itemWriter{}
+	if err := eachMessage(c.Messages, w.message); err != nil {
 		return nil, err
 	}
-	b["input"] = input
+	b["input"] = w.list
 	responsesFields.write(b, p)
 	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
 		b["store"] = false // unlike this API, the client's own stores answers only on request
@@ -77,12 +77,6 @@ func (c *Call) includes() (list []string) {
 		list = addNew(list, includeLogProbs)
 	}
 	return list
-}
-
-func inputItems(messages []llms.MessageContent) ([]any, error) {
-	w := &itemWriter{}
-	err := eachMessage(messages, w.message)
-	return w.list, err
 }
 
 type itemWriter struct {

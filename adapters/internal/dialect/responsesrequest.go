@@ -127,7 +127,17 @@ func (a *Request) item(f field) {
 	}
 	switch kind {
 	case "message":
-		a.itemMessage(f)
+		parts := responsesParts.read(f.get("content"))
+		parts = append(f.unknown(middleware.DialectResponses, messageMembers, knownOfItem), parts...)
+		switch role := f.get("role").text(); role {
+		case "assistant":
+			a.extend(llms.ChatMessageTypeAI, parts...)
+		case "system", "developer", "user":
+			own, _ := roleOf(llms.ChatMessageType(role))
+			a.Messages = append(a.Messages, llms.MessageContent{Role: own, Parts: parts})
+		default:
+			f.get("role").refusef("is %q: want system, developer, user or assistant", role)
+		}
 	case "function_call":
 		a.extend(llms.ChatMessageTypeAI, append(f.unknown(middleware.DialectResponses, partMembers, knownOfItem),
 			newCall(f.get("call_id").text(), f.get("name").text(), f.get("arguments").optional()))...)
@@ -191,18 +201,4 @@ func (f field) ownOutput() llms.ContentPart {
 		parts, r.Content = nil, output.value.Raw
 	}
 	return newResult(r, parts, f.get("status").value.Str == "failed")
-}
-
-func (a *Request) itemMessage(f field) {
-	parts := responsesParts.read(f.get("content"))
-	parts = append(f.unknown(middleware.DialectResponses, messageMembers, knownOfItem), parts...)
-	switch role := f.get("role").text(); role {
-	case "assistant":
-		a.extend(llms.ChatMessageTypeAI, parts...)
-	case "system", "developer", "user":
-		own, _ := roleOf(llms.ChatMessageType(role))
-		a.Messages = append(a.Messages, llms.MessageContent{Role: own, Parts: parts})
-	default:
-		f.get("role").refusef("is %q: want system, developer, user or assistant", role)
-	}
 }

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -25,13 +24,12 @@ type usageFields struct {
 	zeros               string // members that clients expect in addition, written as 0
 
 	counts map[string]int // the count that each path is read into
-	paths  []countPath    // the paths to write, grouped by object
+	paths  []countPath    // the paths to write
 }
 
-// countPath is the path of a count; object is "" at the top level of the usage.
 type countPath struct {
-	object, name string
-	count        int
+	path  string
+	count int
 }
 
 // The counts of a usage, in the order of newUsageFields.
@@ -55,19 +53,11 @@ func newUsageFields(f usageFields) *usageFields {
 			if i != countZero {
 				f.counts[path] = i
 			}
-			if k > 0 && i != countZero || i == countHosted { // hosted calls are written with the unknown members
-				continue
+			if (k == 0 || i == countZero) && i != countHosted { // hosted calls are written with the unknown members
+				f.paths = append(f.paths, countPath{path, i})
 			}
-			object, name, isNested := strings.Cut(path, ".")
-			if !isNested {
-				object, name = "", path
-			}
-			f.paths = append(f.paths, countPath{object, name, i})
 		}
 	}
-	slices.SortFunc(f.paths, func(a, b countPath) int {
-		return cmp.Or(strings.Compare(cmp.Or(a.object, a.name), cmp.Or(b.object, b.name)), strings.Compare(a.name, b.name))
-	})
 	return &f
 }
 
@@ -185,34 +175,21 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	} else if u.ReasoningTokens == 0 {
 		n[countReasoning] = isLeftOut
 	}
-	buf, object := append(make([]byte, 0, 512), '{'), ""
-	for _, path := range f.paths {
-		if n[path.count] == isLeftOut {
-			continue
+	usage := Object{}
+	for _, p := range f.paths {
+		if n[p.count] != isLeftOut {
+			usage.setPath(p.path, n[p.count])
 		}
-		if path.object != object {
-			if object != "" {
-				buf = append(buf, '}')
-			}
-			if object = path.object; object != "" {
-				buf = append(append(append(appendComma(buf), '"'), object...), `":{`...)
-			}
-		}
-		buf = append(append(append(appendComma(buf), '"'), path.name...), `":`...) // the name needs no escape
-		buf = strconv.AppendInt(buf, int64(n[path.count]), 10)
 	}
-	if object != "" {
-		buf = append(buf, '}')
-	}
-	return append(buf, '}')
+	return rawJSON(usage)
 }
 
 // known returns the paths of a usage below a name, for [newKnown], except those that are always 0.
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
-	for _, path := range f.paths {
-		if path.count != countZero && path.count != countMore {
-			b.WriteString(" " + strings.ReplaceAll(name+"."+path.object+"."+path.name, "..", "."))
+	for _, p := range f.paths {
+		if p.count != countZero && p.count != countMore {
+			b.WriteString(" " + name + "." + p.path)
 		}
 	}
 	return b.String()

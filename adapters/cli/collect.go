@@ -12,11 +12,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
 type collectFlags struct {
@@ -222,29 +219,4 @@ func dearestOf(table *outcome.Table) int {
 		}
 	}
 	return dearest
-}
-
-// replaySavings returns an account that compares steps replayed on the table with its most expensive model, and the
-// sink that feeds it.
-func replaySavings(table *outcome.Table) (*savings.Account, step.Sink) {
-	dearest := dearestOf(table)
-	account := &savings.Account{Baseline: table.Models[dearest]}
-	rows := map[string]int{}
-	for q, id := range table.Queries {
-		rows[id] = q
-	}
-	return account, func(_ context.Context, t *sdk.Trace) {
-		if q, ok := rows[t.QueryID]; ok {
-			if would := outcome.At(table.CostUSD, q, dearest); !math.IsNaN(would) {
-				quality := math.NaN()
-				if chosen := table.Index(t.Chosen); chosen >= 0 {
-					quality = outcome.At(table.Quality, q, chosen)
-				}
-				account.Compare(savings.StoredTraces{
-					SpentUSD: t.CostUSD, BaselineUSD: would, Answered: t.Chosen != "",
-					Quality: quality, BaselineQuality: outcome.At(table.Quality, q, dearest),
-				})
-			}
-		}
-	}
 }

@@ -176,19 +176,15 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, err = submit(ctx, f.queue, o.Policy, f.sets)
+	jobs, err = submit(ctx, f.queue, id, o.Policy, f.sets, queue.RunOptions{Warn: warnRarely(s)})
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy}
+	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy, Run: jobs.run}
 	if f.capUSD > 0 {
 		// A tiny cap lets the run itself report that nothing is left; 0 would mean no cap.
 		o.Queue.CapUSD = max(f.capUSD-spent, 1e-9)
 	}
-	if err := jobs.begin(ctx, id, queue.RunOptions{Warn: jobs.warn(s)}); err != nil {
-		return nil, nil, errors.Join(err, jobs.close(ctx))
-	}
-	o.Queue.Run = jobs.run
 	return jobs, forget, nil
 }
 
@@ -200,14 +196,14 @@ func (f *collectFlags) printComparison(s Streams) error {
 	}
 	table = table.Complete()
 	quality, cost := table.MeanQualities(), table.MeanCosts()
-	p := &printer{w: s.Out}
+	p := &printer{s.Out}
 	p.f("on the %s that all completed:\n", count(len(table.Queries), "task"))
 	tab := p.table(column{name: "model"}, column{"runs right %", true}, column{"USD per run", true})
 	for m, name := range table.Models {
 		tab.row(name, percent(quality[m]), dollars(cost[m]))
 	}
 	tab.print()
-	return p.err
+	return nil
 }
 
 func dearestOf(table *outcome.Table) int {

@@ -177,8 +177,13 @@ func (p *printer) demoStep(trace *sdk.Trace) {
 	p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 	for i, c := range trace.Calls {
 		p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
-		for _, b := range beliefs(trace, i) {
-			p.f("       %s\n", b)
+		if i >= len(trace.Decisions) {
+			continue
+		}
+		for _, b := range trace.Decisions[i].Models {
+			if !b.Ran {
+				p.f("       %s was expected to pass with probability %.2f, for %s USD\n", b.Model, b.Quality.Mean, usd(b.CostUSD))
+			}
 		}
 	}
 	p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
@@ -196,19 +201,6 @@ func longestSolved(report *demo.Report) *sdk.Trace {
 	return best
 }
 
-// beliefs describes the estimates at the decision for call i, one line per model.
-func beliefs(t *sdk.Trace, i int) (lines []string) {
-	if i >= len(t.Decisions) {
-		return nil
-	}
-	for _, b := range t.Decisions[i].Models {
-		if !b.Ran {
-			lines = append(lines, fmt.Sprintf("%s was expected to pass with probability %.2f, for %s USD", b.Model, b.Quality.Mean, usd(b.CostUSD)))
-		}
-	}
-	return lines
-}
-
 // writeDemoPolicy writes a policy with the models of the environment or, if there are fewer than two, scripted ones,
 // whose server stop closes. about describes the models.
 func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about string, stop func() error, err error) {
@@ -222,30 +214,17 @@ func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about
 		models, stop = nil, server.Close
 		about = "SCRIPTED models (no key found): their answers are fixed, wrong ones included; the tests that judge them are real"
 		for i, name := range tasks.Models() {
-			models = append(models, offer{name: name, provider: "openai", served: name, url: server.URL(), free: true, longest: 16384, mean: []float64{0.4, 0.7, 0.9}[i]})
+			models = append(models, offer{Name: name, Provider: "openai", Served: name, URL: server.URL(), Free: true, Longest: 16384, Mean: []float64{0.4, 0.7, 0.9}[i]})
+		}
+	}
+	for i := range models {
+		if m := &models[i]; m.Free { // at the prices of three sizes of one family
+			m.Free, m.InputUSD = false, []float64{0.1, 0.4, 2}[min(i, 2)]
 		}
 	}
 	var b strings.Builder
-	for i, m := range models {
-		if m.free { // at the prices of three sizes of one family
-			m.free, m.inputUSD = false, []float64{0.1, 0.4, 2}[min(i, 2)]
-		}
-		m.write(&b)
+	if err := policyText.ExecuteTemplate(&b, "demo", models); err != nil {
+		return "", nil, errors.Join(err, stop())
 	}
-	b.WriteString(`verifier "tests" {
-  plugin = "verifier-tests"
-  config {
-    command   = ["go", "test", "-vet=off", "-timeout=8s", "./..."]
-    timeout   = "60s"
-    preflight = false # the bundled tasks are known to fail for the right reason
-    reruns    = 0     # and not to be flaky
-  }
-  on_unavailable = "fail"
-}
-
-strategy "cascade_route" {
-  lambda = 50 # a solved task is worth two cents
-}
-`)
 	return about, stop, os.WriteFile(path, []byte(b.String()), 0o644)
 }

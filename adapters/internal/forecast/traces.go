@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -39,6 +41,18 @@ type Traces struct {
 type looks struct {
 	n   int
 	usd float64
+}
+
+// Add adds a recorded trace, unless it is neither a step with a choice, nor a shadow, nor a verdict on a run.
+func (t *Traces) Add(s *sdk.Trace) {
+	switch _, isReport := s.RunVerdict(); {
+	case s.Mode == middleware.ShadowAlternative:
+		t.Shadows = append(t.Shadows, s)
+	case isReport:
+		t.Reports = append(t.Reports, s)
+	case sdk.HasChoice(s.Mode):
+		t.Steps = append(t.Steps, s)
+	}
 }
 
 // index indexes the verifiers' prices, the steps by query, and the verdicts on runs.
@@ -212,7 +226,7 @@ func (t *Traces) lengths(m Model, other string) lengths {
 	var own, theirs lengths
 	n := 0
 	for _, s := range t.Steps {
-		a, b := answerOf(s, m.Name), answerOf(s, other)
+		a, b := savings.AnswerOf(s, m.Name), savings.AnswerOf(s, other)
 		if a == nil || b == nil {
 			continue
 		}
@@ -236,16 +250,6 @@ func (t *Traces) lengths(m Model, other string) lengths {
 
 func promptTokens(c *sdk.Call) float64 {
 	return float64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
-}
-
-// answerOf returns the first call of a model that gave an answer, or nil.
-func answerOf(s *sdk.Trace, model string) *sdk.Call {
-	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Model == model && c.Error == "" {
-			return c
-		}
-	}
-	return nil
 }
 
 // answer returns the outcome of a model in step n or in another step of its query; it is not Known if the model gave

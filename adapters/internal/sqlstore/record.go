@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -115,13 +116,8 @@ func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 
 func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string]*row) ([]*row, error) {
 	values, args := d.values(len(stepColumns), args)
-	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") "+values+" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	var fresh []*row
-	for found.Next() {
+	query := "INSERT INTO @steps (" + strings.Join(stepColumns, ", ") + ") " + values + " ON CONFLICT (id) DO NOTHING RETURNING seq, id"
+	return collect(ctx, tx, query, args, func(found *sql.Rows) (*row, error) {
 		var seq int64
 		var id string
 		if err := found.Scan(&seq, &id); err != nil {
@@ -129,9 +125,8 @@ func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string
 		}
 		r := byID[id]
 		r.Seq = seq
-		fresh = append(fresh, r)
-	}
-	return fresh, found.Err()
+		return r, nil
+	})
 }
 
 // row is a step in the form in which it is written.

@@ -64,15 +64,6 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// checkNewer returns an error if tables of a later version are too new for this program.
-func checkNewer(ctx context.Context, tx *sql.Tx, version int) error {
-	var oldest int
-	if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
-		return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
-	}
-	return nil
-}
-
 func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	var version, tables int
 	if err := tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version").Scan(&version, &tables); err != nil {
@@ -82,7 +73,11 @@ func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	case version == schemaVersion:
 		return nil
 	case version > schemaVersion:
-		return checkNewer(ctx, tx, version)
+		var oldest int
+		if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
+			return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
+		}
+		return nil
 	case version == 0 && tables > 0:
 		return fmt.Errorf("%w: it is the database of another program", store.ErrVersion)
 	case version > 0:

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -218,4 +219,14 @@ func (s *Store) Close() error {
 		err = errors.Join(s.w.Close(), s.writer.Close(), s.read.Close())
 	})
 	return err
+}
+
+// OpenShared opens the file at path for a router (router.Options.OpenStore), which can share it with other processes
+// on this machine. Write errors go to logger, which can be nil.
+func OpenShared(ctx context.Context, path string, logger hclog.Logger) (*store.Shared, error) {
+	s, err := Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return store.Share(s, path, logger), nil
 }

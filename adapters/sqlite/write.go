@@ -75,8 +75,11 @@ func (s *Store) run() {
 		if len(batch) == 0 {
 			return
 		}
-		s.commit(batch)
+		err := s.commit(batch)
 		for _, j := range batch {
+			if err != nil {
+				j.err = errors.Join(err, j.err)
+			}
 			close(j.done)
 		}
 	}
@@ -86,15 +89,7 @@ func (s *Store) run() {
 const dropCacheEvery = 2 * time.Second
 
 // commit makes changes in one transaction; one that fails is rolled back alone.
-func (s *Store) commit(batch []*job) {
-	if err := s.transact(batch); err != nil {
-		for _, j := range batch {
-			j.err = errors.Join(err, j.err)
-		}
-	}
-}
-
-func (s *Store) transact(batch []*job) error {
+func (s *Store) commit(batch []*job) error {
 	if err := s.checkFiles(); err != nil {
 		return err
 	}

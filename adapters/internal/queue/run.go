@@ -355,7 +355,8 @@ func (r *Run) beat(ctx context.Context) error {
 	if len(r.waiters()) == 0 {
 		return nil
 	}
-	some, err := r.q.hasWorkers(ctx)
+	var some bool
+	err := r.q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", r.q.t.workerTimeout).Scan(&some)
 	if err == nil && !some {
 		r.warn("no worker is running; start one with 'stepfall worker'")
 	}

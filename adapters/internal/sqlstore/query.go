@@ -231,38 +231,23 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	}
 	c.addIf(!f.Since.IsZero(), "day >= $", f.Since.Unix()/86400)
 	c.addIf(!f.Until.IsZero(), "day < $", (f.Until.Unix()+86399)/86400)
-	dims, err := columnsOf(by)
-	if err != nil {
-		return nil, err
+	var dims []string
+	for _, dim := range by {
+		dims = append(dims, dimensionColumns[dim])
 	}
-	query := "SELECT " + strings.Join(append(slices.Clone(dims), totals()...), ", ") + " FROM @" + table + c.sql()
+	selected := slices.Clone(dims)
+	for _, counter := range counterColumns {
+		selected = append(selected, "CAST(coalesce(sum("+counter+"), 0) AS bigint)") // PostgreSQL's sums are numeric
+	}
+	query := "SELECT " + strings.Join(selected, ", ") + " FROM @" + table + c.sql()
 	if len(dims) > 0 {
 		query += " GROUP BY " + strings.Join(dims, ", ") + " ORDER BY " + strings.Join(dims, ", ")
 	}
 	return d.sums(ctx, query, c.args, dims)
 }
 
-func columnsOf(by []store.Dimension) ([]string, error) {
-	var columns []string
-	for _, dim := range by {
-		name, ok := map[store.Dimension]string{
-			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
-		}[dim]
-		if !ok {
-			return nil, fmt.Errorf("no sums by %q", dim)
-		}
-		columns = append(columns, name)
-	}
-	return columns, nil
-}
-
-// totals returns the sums of the counters, cast because PostgreSQL's are numeric.
-func totals() []string {
-	var list []string
-	for _, name := range counterColumns {
-		list = append(list, "CAST(coalesce(sum("+name+"), 0) AS bigint)")
-	}
-	return list
+var dimensionColumns = map[store.Dimension]string{
+	store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
 }
 
 // Runs implements [store.Traces].

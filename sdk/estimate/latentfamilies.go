@@ -348,19 +348,6 @@ func (f *latentFit) otherArms(i int) (level float64, known bool) {
 	return level / max(n, 1), n > 0
 }
 
-// sameAsFirst copies the parameters of a model's first sample to its other samples.
-func (f *latentFit) sameAsFirst() {
-	for _, tries := range f.tries {
-		first := tries[0]
-		for _, i := range tries[1:] {
-			f.Base[i], f.Slope[i] = f.Base[first], f.Slope[first]
-			for g := range f.Shift {
-				f.Shift[g][i] = f.Shift[g][first]
-			}
-		}
-	}
-}
-
 func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }
 
 // validFamilies reports whether a profile's families are valid: each is identified by its

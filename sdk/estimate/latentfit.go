@@ -188,7 +188,15 @@ func (f *latentFit) round() {
 		}
 		f.regress(tries[0], all, good)
 	}
-	f.sameAsFirst()
+	for _, tries := range f.tries { // all samples of a model have the parameters of the first
+		first := tries[0]
+		for _, i := range tries[1:] {
+			f.Base[i], f.Slope[i] = f.Base[first], f.Slope[first]
+			for g := range f.Shift {
+				f.Shift[g][i] = f.Shift[g][first]
+			}
+		}
+	}
 	f.regressEase()
 	f.learnPrior(all)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -102,4 +103,11 @@ func repository(instance string) string {
 		name = instance[:i]
 	}
 	return strings.Replace(name, "__", "/", 1)
+}
+
+func unknownAsNaN(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
 }

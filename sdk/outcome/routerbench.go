@@ -2,9 +2,7 @@ package outcome
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -52,21 +50,4 @@ func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string
 		}
 		return nil
 	})
-}
-
-func csvError(name string, err error) error {
-	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		if err = parse.Err; errors.Is(err, csv.ErrFieldCount) {
-			err = fmt.Errorf("%w: want as many as the header has; a text with a comma is in quotes", err)
-		}
-		return &Error{File: name, Row: parse.Line, Err: err}
-	}
-	return &Error{File: name, Err: err}
-}
-
-func unknownAsNaN(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }

@@ -54,3 +54,81 @@ func (t *Temporary) write(_ context.Context, do func(sqlstore.Tx) error) error {
 
 // Close discards the traces.
 func (t *Temporary) Close() error { return errors.Join(t.w.Close(), t.db.Close()) }
+
+// prepared is a connection whose statements are prepared once. It implements [sqlstore.Tx] and is not safe for concurrent
+// use.
+type prepared struct {
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+}
+
+var _ sqlstore.Tx = (*prepared)(nil)
+
+func prepare(ctx context.Context, db *sql.DB) (*prepared, error) {
+	conn, err := db.Conn(context.WithoutCancel(ctx))
+	return &prepared{conn, map[string]*sql.Stmt{}}, err
+}
+
+func (p *prepared) statement(query string) (*sql.Stmt, error) {
+	if st := p.statements[query]; st != nil {
+		return st, nil
+	}
+	st, err := p.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("preparing a statement: %w", err)
+	}
+	p.statements[query] = st
+	return st, nil
+}
+
+func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	st, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(ctx, args...)
+}
+
+func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	st, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+func (p *prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	st, err := p.statement(query)
+	if err != nil {
+		return p.conn.QueryRowContext(ctx, query, args...) // which fails likewise
+	}
+	return st.QueryRowContext(ctx, args...)
+}
+
+// exec runs a statement that no context ends, and queryRow a query.
+func (p *prepared) exec(query string, args ...any) error {
+	_, err := p.ExecContext(context.Background(), query, args...)
+	return err
+}
+
+func (p *prepared) queryRow(query string, args ...any) *sql.Row {
+	return p.QueryRowContext(context.Background(), query, args...)
+}
+
+// changed runs a statement and reports whether it changed a row.
+func (p *prepared) changed(query string, args ...any) (bool, error) {
+	result, err := p.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+func (p *prepared) Close() error {
+	var faults []error
+	for _, st := range p.statements {
+		faults = append(faults, st.Close())
+	}
+	return errors.Join(append(faults, p.conn.Close())...)
+}

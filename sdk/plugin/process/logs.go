@@ -104,7 +104,8 @@ func (s *logSink) addLine(raw, label string, cut bool) {
 		s.log.Debug(text, "from", label)
 		return
 	}
-	if entry, ok := parseEntry(raw); ok {
+	var entry map[string]any // in hclog's JSON format
+	if strings.HasPrefix(raw, "{") && json.Unmarshal([]byte(raw), &entry) == nil && entry["@message"] != nil {
 		s.addEntry(entry)
 		return
 	}
@@ -136,16 +137,6 @@ func (s *logSink) levelOf(line string) hclog.Level {
 		return hclog.Error
 	}
 	return hclog.Debug
-}
-
-// parseEntry parses an entry in hclog's JSON format. The types of its values are not checked.
-func parseEntry(line string) (map[string]any, bool) {
-	var entry map[string]any
-	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &entry) != nil {
-		return nil, false
-	}
-	_, ok := entry["@message"]
-	return entry, ok
 }
 
 func (s *logSink) addEntry(entry map[string]any) {
@@ -226,11 +217,49 @@ func pump(r io.Reader, take func(line string, cut bool)) {
 	}
 }
 
-// writer returns a writer that logs lines under a label until it is closed.
-func (s *logSink) writer(label string) io.WriteCloser {
-	r, w := io.Pipe()
-	go pump(r, func(line string, cut bool) { s.addLine(line, label, cut) })
-	return w
+// writer returns a writer that logs complete lines. An unfinished last line is not logged.
+func (s *logSink) writer(label string) *lineWriter { return &lineWriter{sink: s, label: label} }
+
+type lineWriter struct {
+	sink  *logSink
+	label string
+	mu    sync.Mutex
+	buf   []byte
+}
+
+// Write splits a line that is too long into several, never inside a secret.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = append(w.buf, p...)
+	for {
+		end := slices.Index(w.buf, '\n')
+		switch {
+		case end >= 0 && end <= maxLine:
+			w.logLine(w.buf[:end])
+			w.buf = append(w.buf[:0], w.buf[end+1:]...)
+		case end < 0 && len(w.buf) < maxLine:
+			return len(p), nil
+		default:
+			piece, kept := w.sink.split(string(w.buf[:maxLine]))
+			if piece == "" {
+				piece, kept = kept, ""
+			}
+			w.logLine([]byte(piece))
+			w.buf = append([]byte(kept), w.buf[maxLine:]...)
+		}
+	}
+}
+
+func (w *lineWriter) logLine(line []byte) {
+	w.sink.addLine(strings.ToValidUTF8(string(line), "\uFFFD"), w.label, false)
+}
+
+// split cuts text at a position outside any secret.
+func (s *logSink) split(text string) (piece, rest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.redact.Split(text)
 }
 
 var errStarting = errors.New("plugin did not start")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -31,8 +30,6 @@ type Process struct {
 	conn   *grpc.ClientConn
 	wire   *wire.Client
 	pid    int
-	// outputs log what the plugin prints once go-plugin serves it.
-	outputs []io.Closer
 }
 
 // StartError is the error of a plugin that did not start.
@@ -86,8 +83,6 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: making its client certificate: %w", errStarting, err)
 	}
-	stdout, stderr := sink.writer("stdout"), sink.writer("stderr")
-	p.outputs = []io.Closer{stdout, stderr}
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: sets,
@@ -103,8 +98,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		StartTimeout:     spec.StartTimeout,
 		GRPCDialOptions:  wire.DialOptions(),
 		Logger:           hclog.NewNullLogger(), // the caller logs what matters
-		SyncStdout:       stdout,
-		SyncStderr:       stderr,
+		SyncStdout:       sink.writer("stdout"),
+		SyncStderr:       sink.writer("stderr"),
 	})
 	stop := context.AfterFunc(ctx, p.Kill)
 	defer stop()
@@ -254,9 +249,6 @@ func (p *Process) Stop() {
 	p.runner.mu.Unlock()
 	if hasBegun {
 		<-p.runner.finished
-	}
-	for _, output := range p.outputs {
-		output.Close()
 	}
 }
 

@@ -46,7 +46,10 @@ func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 		report.Broken = cmp.Or(report.Broken, lastOutput(result))
 	}
 	passed := slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Pass })
-	if !passed && noModule.MatchString(report.Broken) {
+	switch {
+	case result.Truncated: // the events that are left out prove nothing
+		report.Unfit, report.Tampering = TooMuchOutput, nil
+	case !passed && noModule.MatchString(report.Broken):
 		report.Unfit = report.Broken
 	}
 	return report
@@ -66,6 +69,9 @@ func (r *Report) addPackage(name string, p *goPackage) {
 		r.Tests = append(r.Tests, Test{Group: name, Name: PackageName, Status: Fail, Output: tail(p.output.String(), maxOutput)})
 	}
 }
+
+// TooMuchOutput is the reason why a run whose report was cut is no evidence.
+const TooMuchOutput = "the report of the tests is longer than the output that is kept: raise output_kib"
 
 var noModule = regexp.MustCompile(`does not contain main module|go\.mod file not found|cannot find main module`)
 

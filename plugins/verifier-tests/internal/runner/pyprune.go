@@ -20,7 +20,7 @@ var (
 // Prune implements [Pruner]: before a line that takes a name from another module it gives the name to that module, as
 // a function that fails when it is called. It removes any other statement that fails when its module is loaded. Python
 // reports one at a time.
-func (*sealedRun) Prune(report *Report, read func(file string) ([]byte, error)) (pruned []jail.Change) {
+func (*sealedRun) Prune(report *Report, _ []string, read func(file string) ([]byte, error)) (pruned []jail.Change) {
 	outputs := []string{report.Broken}
 	for _, test := range report.Tests {
 		outputs = append(outputs, test.Output)

@@ -19,7 +19,7 @@ func TestPruneOfNames(t *testing.T) {
 		return "ImportError while importing test module '/x/tests/test_a.py'.\nTraceback:\n/usr/lib/importlib/__init__.py:126: in import_module\n    return x\n" + place + ": in <module>\n    from a.b import (\nhelp.py:1: in <module>\n    from a.b import new\nE   ImportError: cannot import name 'new' from 'a.b' (/x/a/b.py)\n"
 	}
 	report := &Report{Tests: []Test{{Output: output("tests/test_a.py:3")}, {Output: output("other.py:3")}, {Output: output("tests/test_a.py:30")}, {Output: "E   ImportError: no"}}}
-	changes := (&sealedRun{}).Prune(report, read)
+	changes := (&sealedRun{}).Prune(report, nil, read)
 	const want = "import a\nif a:\n    setattr(__import__('importlib').import_module('a.b'), 'new', lambda *a, **k: a.missing)\n    from a.b import (\n        new,\n    )\n"
 	if len(changes) == 0 {
 		t.Fatal("nothing is changed")
@@ -44,7 +44,7 @@ func TestPruneOfStatements(t *testing.T) {
 		"tests/test_a.py:14: in <module>\nE   NameError: last\n":               "import b\n\n@mark(\n    b.new,\n)\n@other\ndef test_new():\n    pass\n\ntry:\n    import n\nfinally:\n    pass\n\n\n",
 		"a subprocess:\n  File \"/x/tests/test_a.py\", line 11, in <module>\n": "",
 	} {
-		changes := (&sealedRun{}).Prune(&Report{Tests: []Test{{Output: output}}}, read)
+		changes := (&sealedRun{}).Prune(&Report{Tests: []Test{{Output: output}}}, nil, read)
 		switch {
 		case want == "" && len(changes) == 0:
 		case len(changes) != 1 || changes[0].Path != "tests/test_a.py" || string(changes[0].Data) != want:

@@ -27,11 +27,26 @@ func (e *expectations) alteredTests() (altered, unaltered []runner.Test) {
 	isUnnamed := func(t runner.Test) bool { return len(without([]runner.Test{t}, named)) > 0 }
 	isUnmended := func(t runner.Test) bool { return !e.failedBefore(t) }
 	for _, isLeftOut := range []func(runner.Test) bool{isUnnamed, isUnmended} {
-		if tests := slices.DeleteFunc(slices.Clone(passed), isLeftOut); len(tests) > 0 {
+		if tests := e.wholeTests(slices.DeleteFunc(slices.Clone(passed), isLeftOut)); len(tests) > 0 {
 			return slices.DeleteFunc(slices.Clone(tests), isUnaltered), slices.DeleteFunc(tests, isAltered)
 		}
 	}
 	return e.all, nil
+}
+
+// wholeTests returns the tests, in Go those that contain them in the place of subtests.
+func (e *expectations) wholeTests(tests []runner.Test) (whole []runner.Test) {
+	for _, t := range tests {
+		name, _, isPart := strings.Cut(t.Name, "/")
+		outer := slices.IndexFunc(e.passed.Tests, func(o runner.Test) bool { return o.Group == t.Group && o.Name == name })
+		if e.v.runner.IsGo && isPart && outer >= 0 && e.passed.Tests[outer].Status == runner.Pass {
+			t = e.passed.Tests[outer]
+		}
+		if len(without([]runner.Test{t}, whole)) > 0 {
+			whole = append(whole, t)
+		}
+	}
+	return whole
 }
 
 // withoutTests returns a file that failed as a whole on the untouched tree and of whose tests none ran, or "". Node does

@@ -30,7 +30,7 @@ type Config struct {
 	MemoryMiB      int64             `stepfall:"memory_mib,min=16,default=4096" doc:"Most memory of one run."`
 	DiskMiB        int64             `stepfall:"disk_mib,min=1,default=2048" doc:"Most that one run may write; it is kept in memory."`
 	Processes      int               `stepfall:"processes,min=4,default=512" doc:"Most processes of one run."`
-	OutputKiB      int               `stepfall:"output_kib,min=1,default=4096" doc:"Most output that is kept of one run."`
+	OutputKiB      int               `stepfall:"output_kib,min=1,default=4096" doc:"Most output that is kept of one run; of go test, whose report is its output, eight times as much."`
 	Runtime        string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"Where the tests run: in the jail, or in a container of Docker or Podman."`
 	Image          string            `stepfall:"image" doc:"The image of containers. {id} is the query's name, {instance} the same as SWE-bench's published images spell it, {image} the image that a task names."`
 	Engine         []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`

@@ -218,3 +218,27 @@ func TestGoWithoutAHome(t *testing.T) {
 		t.Errorf("a right answer is %s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }
+
+// A subtest that is named stands for its test, whose expectations are altered.
+func TestGoSubtests(t *testing.T) {
+	long(t)
+	table := "package calc\n\nimport \"testing\"\n\nfunc TestRows(t *testing.T) {\n\tfor _, r := range []struct {\n\t\tname string\n\t\ta, b, want int\n\t}{{\"one\", 1, 2, 3}, {\"two\", 4, 5, 9}} {\n\t\tt.Run(r.name, func(t *testing.T) {\n\t\t\tif got := Add(r.a, r.b); got != r.want {\n\t\t\t\tt.Error(got)\n\t\t\t}\n\t\t})\n\t}\n}\n"
+	tree := write(t, with(map[string]string{"calc/rows_test.go": table}))
+	for _, names := range [][]string{nil, {"TestRows/one", "TestRows/two"}} {
+		verdict := judge(t, goVerifier(t, verify.Config{Reruns: -1}), &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: names}}, addRight)
+		if verdict.Outcome != sdk.Passed || verdict.Confidence < 0.95 {
+			t.Errorf("%q: %s %v: %s", names, verdict.Outcome, verdict.Confidence, verdict.Evidence)
+		}
+	}
+}
+
+// A report that is longer than what is kept of the output is no evidence against an answer.
+func TestGoReportThatIsTooLong(t *testing.T) {
+	long(t)
+	many := "package calc\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n\nfunc TestMany(t *testing.T) {\n\tfor i := range 100 {\n\t\tt.Run(fmt.Sprint(i), func(t *testing.T) {})\n\t}\n}\n"
+	v := goVerifier(t, verify.Config{Reruns: -1, OutputKiB: 1})
+	verdict := judge(t, v, &sdk.Query{WorkDir: write(t, with(map[string]string{"calc/many_test.go": many}))}, addRight)
+	if verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "output_kib") {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -40,6 +41,25 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 		return nil, err
 	}
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
+}
+
+// readsTests returns a verdict on Go code of which nothing was seen but that its tests pass, if a test that it repaired
+// fails where the sources of tests are not; nil otherwise.
+func (v *Verifier) readsTests(ctx context.Context, a *attempt, j *judgement, passed *runner.Report) (*sdk.Verdict, error) {
+	alone := *a
+	alone.only = append([]string{}, v.testCode(a.tree, passed)...)
+	report, _, err := v.run(ctx, &alone, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, test := range passed.Tests {
+		status, _ := report.Status(test.ID()) // Missing if it is not found
+		isOld := j.before != nil && j.before.passes(test)
+		if test.Status == runner.Pass && status == runner.Fail && !isOld && !slices.Contains(j.flaky, test.ID()) {
+			return j.verdict(sdk.Inconclusive, "a test passed, and did not where the sources of tests are not: "+test.ID()), nil
+		}
+	}
+	return nil, nil
 }
 
 // removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if their

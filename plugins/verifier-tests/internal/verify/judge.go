@@ -102,6 +102,11 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if err != nil || verdict.Outcome != sdk.Passed {
 		return verdict, err
 	}
+	if v.runner.IsGo && verdict.Confidence < 1-partlyDoubt {
+		if reads, err := v.readsTests(ctx, a, j, last); reads != nil || err != nil {
+			return reads, err
+		}
+	}
 	if replaced := append(j.newNames(last.Replaced, func(p *preflight) []string { return p.report.Replaced }), a.commands()...); len(replaced) > 0 {
 		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's or the system's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
 	}
@@ -231,6 +236,9 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 			outcome = sdk.Inconclusive // without a pre-flight the tests themselves may be slow
 		}
 		return j.verdict(outcome, reason)
+	}
+	if report.Unfit == runner.TooMuchOutput {
+		return j.verdict(sdk.Inconclusive, report.Unfit)
 	}
 	for _, sign := range []struct {
 		what  string

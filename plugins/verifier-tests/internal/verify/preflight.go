@@ -135,7 +135,7 @@ func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
 	pruner, ok := v.runner.Driver.(runner.Pruner)
 	const rounds = 10
 	for last, i := p.report, 0; ok && i < rounds; i++ {
-		changes := pruner.Prune(last, func(file string) ([]byte, error) {
+		changes := pruner.Prune(last, t.Files, func(file string) ([]byte, error) {
 			if at := slices.IndexFunc(p.pruned, func(c jail.Change) bool { return c.Path == file }); at >= 0 {
 				return p.pruned[at].Data, nil
 			}

@@ -274,12 +274,15 @@ func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, pla
 }
 
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
-	c, programs := &v.config, v.programs()
+	c, programs, output := &v.config, v.programs(), v.config.OutputKiB<<10
+	if v.runner.IsGo { // its events take several times the space of what the tests print
+		output *= 8
+	}
 	return &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Changes: plan.Changes, Reports: plan.Reports, Guarded: plan.Guarded, Caches: plan.Caches, Require: c.Require,
 		Env:      slices.Concat(jail.ToolEnv(), programs.env, plan.Env, v.env, plan.Last),
 		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(program), programs.paths, t.installedFolders(), plan.ReadOnly, c.ReadOnly),
-		Limits:   jail.Limits{Wall: c.Timeout, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: c.OutputKiB << 10},
+		Limits:   jail.Limits{Wall: c.Timeout, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: output},
 	}
 }
 

@@ -426,3 +426,20 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%+v", altered)
 	}
 }
+
+// A function within a test is a part of it, in which assertions stay as they are, and so do those of functions that are
+// no tests: they can run while a failed one unwinds the stack.
+func TestFunctionsWithinTests(t *testing.T) {
+	const source = "struct Once(bool);\nimpl Drop for Once {\n    fn drop(&mut self) { assert!(self.0); }\n}\n\n#[test]\nfn a() {\n    struct S;\n    impl Drop for S {\n        fn drop(&mut self) {\n            assert_eq!(f(), 4);\n        }\n    }\n    impl S {\n        fn one(&self) { assert!(g()); }\n    }\n    assert_eq!(f(), \"\\u{fe0f}\");\n}\n\nmod m {\n    fn after() {\n        assert!(h());\n    }\n}\n"
+	for _, record := range []string{"", ".record"} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: record, Files: []Source{{Path: "a.rs", Text: source}}})
+		if len(altered) != 1 || strings.Join(altered[0].Tests, " ") != "a" || altered[0].Count != 1 {
+			t.Fatalf("%+v", altered)
+		}
+		for _, unchanged := range []string{"{ assert!(self.0); }", "assert_eq!(f(), 4)", "{ assert!(g()); }", "assert!(h())", `"\u{fe0f}`} {
+			if !strings.Contains(altered[0].Text, unchanged) {
+				t.Errorf("%s has changed:\n%s", unchanged, altered[0].Text)
+			}
+		}
+	}
+}

@@ -55,11 +55,11 @@ fclose(f);
 `
 	javaHelpers = `static <T> T @saw(String site, T v) {
 try {
-java.nio.file.Path file = java.nio.file.Path.of("").toAbsolutePath();
+java.nio.file.Path file = java.nio.file.Paths.get("").toAbsolutePath();
 while (file != null && !java.nio.file.Files.exists(file.resolve(@record))) file = file.getParent();
 String mark = v == null || v.getClass().getName().startsWith("java.lang.") ? "=" : "?";
 String text = v instanceof String ? "\"" + v + "\"" : String.valueOf(v);
-if (file != null) java.nio.file.Files.writeString(file.resolve(@record), site + "\t" + mark + text.replace("\n", " ") + "\n", java.nio.file.StandardOpenOption.APPEND);
+if (file != null) java.nio.file.Files.write(file.resolve(@record), (site + "\t" + mark + text.replace("\n", " ") + "\n").getBytes("UTF-8"), java.nio.file.StandardOpenOption.APPEND);
 } catch (java.io.IOException e) { }
 return v;
 }

@@ -73,8 +73,11 @@ type lineAlteration struct {
 	// statement is the current assertion as read so far, place its position.
 	statement string
 	place     int
-	// opens means that the body of the test has not begun yet.
-	inTests, begins, panics, leaves, opens bool
+	// opens means that the body of the test has not begun yet, isOpen that it has not ended.
+	inTests, begins, panics, leaves, opens, isOpen bool
+	// indent is the indentation of the current function. inner is that of a function in the body of a test, "" outside
+	// of one: an assertion in it can run while another unwinds the stack.
+	indent, inner string
 	// notes are the tests with comparisons that record values; their other comparisons are left unchanged.
 	// They are found by a pass with collects set. values are the tests in which literals were altered.
 	notes, values map[string]bool
@@ -113,7 +116,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
-	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false
+	a.name, a.statement, a.inner, a.inTests, a.begins, a.leaves, a.opens, a.isOpen = "", "", "", false, false, false, false, false
 	helpers := a.helpersAt(text)
 	at := 0
 	for line := range strings.Lines(text) {
@@ -147,18 +150,39 @@ func (a *lineAlteration) line(line string, at int) string {
 	a.inTests = a.inTests || a.language.test.MatchString(line)
 	a.begins = a.begins || a.language.test.MatchString(line)
 	a.panics = a.panics || strings.Contains(line, "#[should_panic")
-	if function := a.language.function.FindStringSubmatch(line); a.inTests && function != nil {
+	a.isOpen = a.isOpen && !strings.HasPrefix(line, a.indent+"}")
+	function, indent := a.language.function.FindStringSubmatch(line), line[:len(line)-len(strings.TrimLeft(line, " \t"))]
+	switch {
+	case !a.inTests || function == nil:
+		ends := a.inner != "" && strings.HasPrefix(line, a.inner+"}")
+		line = a.assertionLine(a.bodyLine(line), at)
+		if ends {
+			a.inner = ""
+		}
+		return line
+	case a.begins || !a.isOpen || len(indent) <= len(a.indent):
 		unended := a.statement
-		a.name, a.leaves, a.statement, a.opens, a.begins, a.panics = function[1], a.panics, "", a.begins, false, false
+		a.name, a.leaves, a.statement, a.opens, a.begins, a.panics = function[1], a.panics || !a.begins, "", a.begins, false, false
+		a.indent, a.inner, a.isOpen = indent, "", !isOnOneLine(line)
 		return unended + a.assertionLine(a.bodyLine(line), at)
+	case isOnOneLine(line):
+		return line
 	}
-	return a.assertionLine(a.bodyLine(line), at)
+	if a.inner == "" && strings.Contains(line, "{") {
+		a.inner = indent
+	}
+	return a.assertionLine(line, at)
+}
+
+// isOnOneLine reports whether a line has the whole body of a function.
+func isOnOneLine(line string) bool {
+	return strings.Contains(line, "{") && strings.Count(line, "{") == strings.Count(line, "}")
 }
 
 // assertionLine reads a line on which an assertion can begin or continue. It returns "" until the assertion
 // is complete.
 func (a *lineAlteration) assertionLine(line string, at int) string {
-	if a.statement == "" && (!a.inTests || a.leaves || a.request.Way == End || !a.language.assertion.MatchString(line)) {
+	if a.statement == "" && (!a.inTests || a.leaves || a.inner != "" || a.request.Way == End || !a.language.assertion.MatchString(line)) {
 		return line
 	}
 	if a.statement == "" {

@@ -85,7 +85,7 @@ func otherInt(n int64, random *rand.Rand) int64 {
 }
 
 // escape matches an escape sequence or a format verb.
-var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]`)
+var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u\{[0-9a-fA-F_]+\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]`)
 
 // otherText returns another text of the same form, since code can depend on the form: letters are replaced by
 // letters of the same case, digits by digits. If there are none, letters are appended.

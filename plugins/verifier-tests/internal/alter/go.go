@@ -51,10 +51,17 @@ type goTest struct {
 	tokens  *token.FileSet
 	random  *rand.Rand
 	file    *ast.File
-	// function is the current test, scope the test itself or a helper that only the test calls. tester is the
-	// name of the testing.T in scope. edits are those of the test by kind.
+	// function is the current test, scope the test itself or a helper that it calls. tester is the name of the
+	// testing.T in scope. edits are those of the test by kind. helped are the helpers to which the test hands what it
+	// expects.
 	function, scope *ast.FuncDecl
 	tester          string
+	helped          map[string]bool
+	// isShared means that other functions call the helper in scope, too, isHanded that it compares with literals which
+	// are not its own.
+	isShared, isHanded bool
+	// reads are the functions that compare with names of the file, each followed by such a name.
+	reads map[string]bool
 	// testers are the names of the testing.T parameters of functions in the file.
 	testers map[string]bool
 	edits   [kinds][]edit
@@ -72,7 +79,7 @@ type goTest struct {
 }
 
 func goSource(file Source, request *Request, random *rand.Rand) Source {
-	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: randomWord(random) + "_", testers: map[string]bool{}}
+	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: randomWord(random) + "_", testers: map[string]bool{}, reads: map[string]bool{}}
 	altered := Source{Path: file.Path}
 	var err error
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
@@ -85,16 +92,25 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	}
 	functions := g.functions()
 	var edits []edit
+	seen := map[edit]bool{} // tests that share a helper have the same ones in it
+	add := func(more []edit) {
+		for _, e := range more {
+			if !seen[e] {
+				edits, seen[e] = append(edits, e), true
+			}
+		}
+	}
 	for _, function := range functions {
 		best := g.alter(function)
 		altered.addTest(function.Name.Name, best)
 		if best >= 0 && best != byData {
-			edits = append(edits, g.edits[best]...)
+			add(g.edits[best])
 		}
 		if best == byLiteral {
-			edits = append(edits, g.watches...)
+			add(g.watches)
 		}
 	}
+	edits = append(edits, g.originals(edits)...)
 	altered.Count, altered.Compared, altered.Watched = len(edits), g.compared, g.watched
 	altered.Text = g.withRecords(apply(g.source, edits))
 	return altered
@@ -119,13 +135,13 @@ func (g *goTest) definitions() (all []*ast.FuncDecl) {
 
 // alter adds the edits of a test and returns their best kind, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.scope, g.edits, g.watches, g.isCovered = function, function, [kinds][]edit{}, nil, false
+	g.function, g.scope, g.edits, g.watches, g.isCovered, g.helped = function, function, [kinds][]edit{}, nil, false, map[string]bool{}
 	if isTest(function) {
-		for _, scope := range append([]*ast.FuncDecl{function}, g.helpers(function)...) {
-			g.scope, g.tester = scope, testerName(scope)
-			g.test()
+		for _, helper := range g.helpers(function) {
+			g.help(helper)
 		}
-		g.scope = function
+		g.scope, g.tester = function, testerName(function)
+		g.test()
 	} else if g.request.Way == Expectation {
 		g.example()
 	}
@@ -243,7 +259,7 @@ func (g *goTest) equalAssertion(c *ast.CallExpr) {
 	for _, argument := range c.Args {
 		found = append(found, g.madeOfLiterals(argument)...)
 	}
-	if len(found) == 0 || !helperName.MatchString(calledName(c)) {
+	if name := calledName(c); len(found) == 0 || g.helped[name] || !helperName.MatchString(name) {
 		return
 	}
 	saw, isCovered := g.recordUncovered(func() string { return g.recordSides(c) })

@@ -125,6 +125,8 @@ func (g *goTest) alterExpected(condition ast.Expr, operands []ast.Expr) bool {
 	if at < 0 {
 		return false
 	}
+	isOwn := func(value ast.Expr) bool { return g.scope.Pos() <= value.Pos() && value.End() <= g.scope.End() }
+	g.isHanded = g.isHanded || slices.ContainsFunc(g.madeOfLiterals(operands[at]), func(v ast.Expr) bool { return !isOwn(v) })
 	saw, isCovered := g.recordUncovered(func() string {
 		if len(operands) != 2 {
 			return ""

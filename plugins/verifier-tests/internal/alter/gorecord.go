@@ -22,22 +22,34 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	if g.request.Way == Reach { // nothing is recorded
 		return strings.Join(g.expectedNotes(expected), "")
 	}
-	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.expectedNotes(expected)}
+	name, site := g.site(actual)
+	c := Comparison{Name: name, Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.expectedNotes(expected)}
 	_, isItem := expected.(*ast.IndexExpr)
 	c.Listed = isItem && g.isPerResult(expected)
 	g.compared = append(g.compared, c)
-	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
+	saw = fmt.Sprintf("%ssaw(%s, %s)", g.prefix, site, g.text(actual))
 	g.replace(byLiteral, actual, saw)
 	switch expected.(type) {
 	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr: // a row can lack the expected value
 		if g.request.Way == Record {
-			g.replace(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
+			g.replace(byLiteral, expected, fmt.Sprintf("%ssaw(%s+\"=\", %s)", g.prefix, site, g.text(expected)))
 		}
 	}
 	if len(c.Values) == 0 {
 		return ""
 	}
 	return saw
+}
+
+// site returns the name of a comparison, and the expression for it: in a helper of several tests, it has the name of
+// the one that runs.
+func (g *goTest) site(actual ast.Expr) (name, expression string) {
+	if g.isShared {
+		name = fmt.Sprintf("%s:h%d@", g.path, g.offset(actual.Pos()))
+		return name + g.function.Name.Name, fmt.Sprintf("%q+%stest(%s.Name())", name, g.prefix, g.tester)
+	}
+	name = fmt.Sprintf("%s:%d", g.path, len(g.compared))
+	return name, strconv.Quote(name)
 }
 
 // canRecord reports whether an expression can be wrapped in a call without changing its type.
@@ -172,6 +184,11 @@ func @saw[T any](site string, v T) T {
 	if len(text) > limit { text = text[:limit] }
 	@fmt.Fprintf(@file, "%s\t%s%s\n", site, mark, text)
 	return v
+}
+
+func @test(name string) string {
+	name, _, _ = @strings.Cut(name, "/")
+	return name
 }
 
 func @plain(v @reflect.Value, isPlain *bool, depth int) string {

@@ -9,13 +9,37 @@ import (
 	"strings"
 )
 
-// helpers returns the functions of the file that take a testing.T and that only the test calls.
+// helpers returns the functions of the file that take a testing.T and that the test calls.
 func (g *goTest) helpers(test *ast.FuncDecl) []*ast.FuncDecl {
 	return slices.DeleteFunc(g.definitions(), func(helper *ast.FuncDecl) bool {
-		isCalled := func(in *ast.FuncDecl) bool { return len(callsIn(in, helper.Name.Name)) > 0 }
-		return helper.Recv != nil || isTest(helper) || testerName(helper) == "" || !isCalled(test) ||
-			slices.ContainsFunc(g.definitions(), func(f *ast.FuncDecl) bool { return f != test && isCalled(f) })
+		return helper.Recv != nil || isTest(helper) || testerName(helper) == "" || !calls(test, helper)
 	})
+}
+
+func calls(f, helper *ast.FuncDecl) bool { return len(callsIn(f, helper.Name.Name)) > 0 }
+
+// isForAll reports whether other functions than the test call a helper as well.
+func (g *goTest) isForAll(helper *ast.FuncDecl) bool {
+	return slices.ContainsFunc(g.definitions(), func(f *ast.FuncDecl) bool { return f != g.function && calls(f, helper) })
+}
+
+// help alters the tests by what a helper compares. What other tests share is altered only where the test hands over
+// what it expects.
+func (g *goTest) help(helper *ast.FuncDecl) {
+	g.isShared = g.isForAll(helper)
+	if g.scope, g.tester = helper, testerName(helper); g.isShared && g.tester == "_" {
+		return
+	}
+	edits, watches, watched, compared := g.edits, g.watches, g.watched, g.compared
+	g.isHanded = false
+	if g.test(); g.isHanded {
+		g.helped[helper.Name.Name] = true
+		edits[byLiteral], compared = g.edits[byLiteral], g.compared
+	}
+	if g.isShared {
+		g.edits, g.watches, g.watched, g.compared = edits, watches, watched, compared
+	}
+	g.isShared = false
 }
 
 // testerName returns the name of a function's testing.T parameter, or "".

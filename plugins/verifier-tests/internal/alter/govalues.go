@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"regexp"
@@ -10,8 +11,33 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
+// madeOfLiterals returns the values of an expression that are made of literals, except those by which the test chooses
+// what it checks, as in if test.want == "".
 func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
-	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
+	choosing := g.comparedLiterals(e)
+	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool {
+		return len(g.literals(value)) == 0 || slices.Contains(choosing, g.text(value))
+	})
+}
+
+// comparedLiterals returns the literals with which the test compares a name or field by an operator.
+func (g *goTest) comparedLiterals(e ast.Expr) (found []string) {
+	if isLiteral(e) || holdsCall(e, func(string) bool { return true }) {
+		return nil
+	}
+	text := g.text(e)
+	for node := range ast.Preorder(g.scope.Body) {
+		c, ok := node.(*ast.BinaryExpr)
+		if !ok || c.Op != token.EQL && c.Op != token.NEQ {
+			continue
+		}
+		for _, sides := range [][2]ast.Expr{{c.X, c.Y}, {c.Y, c.X}} {
+			if isLiteral(sides[1]) && g.text(sides[0]) == text {
+				found = append(found, g.text(sides[1]))
+			}
+		}
+	}
+	return found
 }
 
 // alterLiterals replaces each literal of the values with another of the same kind.
@@ -37,7 +63,9 @@ func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	case *ast.UnaryExpr:
 		parts = []ast.Expr{v.X}
 	case *ast.BinaryExpr:
-		parts = []ast.Expr{v.X, v.Y}
+		if v.Op != token.SHL && v.Op != token.SHR { // another number of bits may not fit
+			parts = []ast.Expr{v.X, v.Y}
+		}
 	case *ast.CallExpr:
 		if makerName.MatchString(calledName(v)) {
 			parts = v.Args
@@ -277,7 +305,8 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 		return found
 	}
 	found, _ = g.arguments(name, g.values)
-	if !g.isShared(name) {
+	if _, arePlain := g.otherUses(name); arePlain {
+		g.reads[g.scope.Name.Name+" "+name] = true
 		ast.Inspect(g.file, look)
 	}
 	return found
@@ -286,16 +315,62 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 // runsItself matches functions that the go command runs, and no other function calls.
 var runsItself = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`)
 
-// isShared reports whether functions besides the tests use a name of the file: a double of the test that stores the
-// expected value would store the altered one.
-func (g *goTest) isShared(name string) bool {
-	return slices.ContainsFunc(g.definitions(), func(f *ast.FuncDecl) bool {
-		isUse := func(node ast.Node) bool {
-			use, ok := node.(*ast.Ident)
-			return ok && use.Name == name
+// otherUses returns the uses of a name of the file in functions besides the tests, and whether each only reads it. A
+// double of the test that stores the expected value would store the altered one, and is given the original instead.
+func (g *goTest) otherUses(name string) (uses []*ast.Ident, arePlain bool) {
+	arePlain = true
+	for _, f := range g.definitions() {
+		if f == g.scope || runsItself.MatchString(f.Name.Name) || g.reads[f.Name.Name+" "+name] {
+			continue
 		}
-		return f != g.scope && !runsItself.MatchString(f.Name.Name) && slices.ContainsFunc(slices.Collect(ast.Preorder(f)), isUse)
-	})
+		body, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(f)
+		for use := range body.Preorder((*ast.Ident)(nil)) {
+			if at := use.Node().(*ast.Ident); at.Name == name {
+				uses, arePlain = append(uses, at), arePlain && isRead(at, use.Parent().Node())
+			}
+		}
+	}
+	return uses, arePlain
+}
+
+// isRead reports whether a name is surely read where it is used.
+func isRead(name *ast.Ident, parent ast.Node) bool {
+	switch p := parent.(type) {
+	case *ast.CallExpr:
+		return p.Fun != name
+	case *ast.KeyValueExpr:
+		return p.Value == name
+	case *ast.AssignStmt:
+		return slices.Contains(p.Rhs, ast.Expr(name))
+	case *ast.ReturnStmt, *ast.BinaryExpr, *ast.CompositeLit:
+		return true
+	}
+	return false
+}
+
+// originals returns the edits that give functions besides the tests the original values of the names that the edits alter.
+func (g *goTest) originals(edits []edit) (all []edit) {
+	g.scope = nil
+	for _, declaration := range g.file.Decls {
+		group, ok := declaration.(*ast.GenDecl)
+		for i := 0; ok && i < len(group.Specs); i++ {
+			values, isValues := group.Specs[i].(*ast.ValueSpec)
+			for k := 0; isValues && k < len(values.Values) && len(values.Names) == len(values.Values); k++ {
+				value, form := values.Values[k], "(%s)"
+				if !slices.ContainsFunc(edits, func(e edit) bool { return g.offset(value.Pos()) <= e.from && e.to <= g.offset(value.End()) }) {
+					continue
+				}
+				if values.Type != nil {
+					form = "(" + g.text(values.Type) + ")(%s)"
+				}
+				uses, _ := g.otherUses(values.Names[k].Name)
+				for _, use := range uses {
+					all = append(all, edit{g.offset(use.Pos()), g.offset(use.End()), fmt.Sprintf(form, g.text(value))})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // rows returns the elements of a ranged-over expression, and the names of their fields.

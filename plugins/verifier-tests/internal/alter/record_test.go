@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -244,5 +246,64 @@ func TestNodeTypes(t *testing.T) {
 	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "add.test.ts", Text: source}}})
 	if len(altered) != 1 || strings.Contains(altered[0].Text, "33") || !slices.Equal(altered[0].Answerable, []string{"adds"}) || strings.Contains(altered[0].Questions[0].Program, "Row") {
 		t.Errorf("%+v", altered)
+	}
+}
+
+// Tests that share a helper are told apart by their names; only what they hand over is altered, and not what a helper
+// of this name is given besides.
+func TestSharedHelpers(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nfunc check(t *testing.T, in, out string) {\n\tt.Helper()\n\tif err := ready(); err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif got := f(in); got != out {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestA(t *testing.T) { check(t, \"abc\", \"CBA\") }\n\nfunc TestB(t *testing.T) { t.Run(\"x\", func(t *testing.T) { check(t, \"xyz\", \"ZYX\") }) }\n"
+	for _, way := range []Way{Expectation, Record, Hold} {
+		altered := alterOne(t, &Request{Way: way, Seed: 3, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}})
+		if len(altered) != 1 || strings.Join(altered[0].Tests, " ") != "TestA TestB" {
+			t.Fatalf("%s: %+v", way, altered)
+		}
+		text := altered[0].Text
+		if strings.Contains(text, `"CBA"`) != (way == Record) || !strings.Contains(text, `"abc"`) || !strings.Contains(text, "err != nil {") || !strings.Contains(text, `test(t.Name()), got)`) || strings.Count(text, "t.Fail()") > 1 {
+			t.Errorf("%s:\n%s", way, text)
+		}
+		for i, want := range []string{`TestA ="CBA"`, `TestB ="ZYX"`} {
+			if c := altered[0].Compared[i]; c.Test+" "+strings.Join(c.Values, " ") != want || !strings.HasSuffix(c.Name, "@"+c.Test) {
+				t.Errorf("%s: %+v, want %s", way, c, want)
+			}
+		}
+	}
+}
+
+// A value by which the test chooses what it checks is not altered.
+func TestValuesThatChoose(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range []struct{ in, want string }{{\"a\", \"b\"}, {\"c\", \"none\"}} {\n\t\tgot := f(c.in)\n\t\tif c.want == \"none\" {\n\t\t\treturn\n\t\t}\n\t\tif got != c.want {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}})
+	if len(altered) != 1 || strings.Contains(altered[0].Text, `{"a", "b"}`) || !strings.Contains(altered[0].Text, `{"c", "none"}`) {
+		t.Fatalf("%+v", altered)
+	}
+}
+
+// A function besides the tests, such as a double of what is tested, keeps the original of an expected value that it uses.
+// If it may do more than read it, the value is not altered.
+func TestConstantsOfDoubles(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nconst want Text = \"hello\"\n\ntype double struct{ want Text }\n\nfunc (double) Read() Text { %s }\n\nfunc TestA(t *testing.T) {\n\tif got := f(); got != want {\n\t\tt.Error(got)\n\t}\n}\n"
+	for body, isAltered := range map[string]bool{"return want": true, "p := &want; return *p": false} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "a_test.go", Text: fmt.Sprintf(source, body)}}})
+		if len(altered) != 1 || strings.Contains(altered[0].Text, `const want Text = "hello"`) == isAltered || strings.Contains(altered[0].Text, `return (Text)("hello")`) != isAltered {
+			t.Errorf("%s: %+v", body, altered)
+		}
+	}
+}
+
+// What records values in Java compiles for Java 8, as many libraries are.
+func TestJavaNotesForJava8(t *testing.T) {
+	if _, err := exec.LookPath("javac"); err != nil {
+		t.Skip("no javac here")
+	}
+	dir := t.TempDir()
+	helpers := strings.NewReplacer("@record", `".record"`, "@", "x_").Replace(javaHelpers)
+	if err := os.WriteFile(filepath.Join(dir, "A.java"), []byte("class A {\n"+helpers+"\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("javac", "--release", "8", "A.java")
+	command.Dir = dir
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -31,7 +31,7 @@ const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
   const comments = [];
-  const tree = parse(text, (_, __, start, end) => comments.push([start, end]));
+  const tree = parse(text, (isBlock, _, start, end) => comments.push([start + 2, isBlock ? end - 2 : end]));
   const prefix = "_" + word() + "_";
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);

@@ -381,6 +381,8 @@ function alter({ path, text: written }) {
     questions.compared(node, PART.test(by) || /Length$|^equals|^is[A-Z]/.test(by) ? undefined : actual, values, isLoose ? "loose" : isStrict.test(by) ? "" : "part");
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
+  // leftOut are the tests that must fail, or may.
+  const leftOut = new Set(nodes.filter((n) => n.type === "CallExpression" && /^(test|it|describe|suite)\.(skip|todo|fails|failing)\b/.test(source(n.callee))));
   // isLeftOut is whether an argument says that an assertion may fail, as tape and tap have it.
   const isLeftOut = (argument) => argument.properties?.some((p) => /^(skip|todo)$/.test(p.key?.name) && p.value.value !== false);
   function assertion(node) {
@@ -431,12 +433,12 @@ function alter({ path, text: written }) {
     holds = false;
     goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
-    const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || /^(catch|fails|failing|todo)$/.test(nameOf(n))));
+    const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
     questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
     walk.fullAncestor(node, (inner, _, above) => {
-      if (above.some((n) => n !== node && found.some((f) => f.node === n))) return; // of a test within this one
+      if (above.some((n) => n !== node && (leftOut.has(n) || found.some((f) => f.node === n)))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
       const before = questions.leaves;
       if (inner.type === "CallExpression" && !isUsed(inner, above)) assertion(inner);

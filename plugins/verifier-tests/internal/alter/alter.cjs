@@ -90,7 +90,8 @@ function alter({ path, text: written }) {
   function boundIn(name, nodes) {
     return nodes.flatMap((node) => {
       if (node.type === "VariableDeclarator" && node.init) return members(node.id, name, () => [node.init]);
-      if (node.type === "AssignmentExpression" && node.operator === "=") return members(node.left, name, () => [node.right]);
+      if (node.type === "AssignmentExpression") return members(node.left, name, () => [node.operator === "=" ? node.right : node]);
+      if (node.type === "UpdateExpression") return members(node.argument, name, () => [node]);
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
       if (node.type === "CallExpression" && node.callee.object && EACH.test(nameOf(node)) && node.arguments[0]?.params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
@@ -110,6 +111,7 @@ function alter({ path, text: written }) {
   }
   function items(node) {
     if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
+    if (node.type === "NewExpression") return /^(Map|Set)$/.test(nameOf(node)) && node.arguments[0] ? items(node.arguments[0]) : [];
     const whole = node.type === "CallExpression" ? node.arguments[0] : node;
     if (!gathers && whole && whole.type === "Identifier" && (isInput(whole) || loopsOver(whole) > 1)) return [];
     if (node.type === "Identifier") return bound(node).filter((v) => v.type !== "Identifier").flatMap(items);

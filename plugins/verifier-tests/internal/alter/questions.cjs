@@ -47,7 +47,7 @@ const directCalls = remember((node) => {
 });
 
 // isPlain is whether code that is given a value cannot change it.
-const isPlain = ({ type }) => /^(Literal|TemplateLiteral|UnaryExpression)$/.test(type);
+const isPlain = ({ type, operator }) => /^(Literal|TemplateLiteral|UnaryExpression|UpdateExpression)$/.test(type) || /^([-+*/%&|^]|<<|>>>?|\*\*)=$/.test(operator);
 const called = (node) => (node.callee ? nameOf(node) || (node.callee.type === "FunctionExpression" ? "function" : "") : node.type);
 const makes = (node) => directCalls(node).every((n) => CONSTANT.test(called(n)) && n.arguments.every(makes));
 

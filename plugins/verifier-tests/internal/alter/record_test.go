@@ -260,6 +260,8 @@ func TestNodeForms(t *testing.T) {
 		"tables of one name":      {"describe('a', () => { const rows = [{ in: 1, out: 'one' }]; for (const t of rows) it('x', () => assert.equal(f(t.in), t.out)); });\ndescribe('b', () => { const rows = [{ in: 2, out: 'two' }]; rows.forEach((t) => it('y', () => assert.equal(f(t.in), t.out))); });\n", []string{"in: 1", "in: 2"}, []string{"'one'", "'two'"}, `[[="one"] false false] [[="two"] false false]`},
 		"a table with two uses":   {"const rows = [{ in: 1, out: 'one' }]; for (const t of rows) it('x', () => assert.equal(f(t.in), t.out)); for (const t of rows) given(t);\n", []string{"'one'"}, nil, ""},
 		"inequality without dots": {"test('a', () => { notEqual(f(1), 'one'); });\n", []string{"_not(notEqual)(f(1), 'one')"}, nil, ""},
+		"rows of a map":           {"const rows = new Map([[1, 'one'], [2, 'two']]); test('a', () => { for (const [n, want] of rows) assert.equal(f(n), want); });\n", []string{"[[1, '", "[2, '"}, []string{"'one'", "'two'"}, `[[="one" ="two"] false false]`},
+		"a value that grows":      {"test('a', () => { let want = 'x'; for (let i = 0; i < 3; i++) want += 'y'; assert.equal(f(3), want); });\n", []string{"want += 'y'"}, []string{"want = 'x'"}, `[[] false false]`},
 		"a slash in comments":     {"// as / is\ntest('a', () => { assert.equal(f(1), '/'); /* / */ });\n", []string{"\n// as ", "/* ", " */"}, []string{"as / is", "'/'"}, `[[="/"] false false]`},
 		"tests that must fail":    {"it.fails('a', () => { assert.equal(f(1), 'one'); }); it.only('b', () => { assert.equal(f(2), 'two'); }); given(() => assert.equal(f(3), 'three'));\n", []string{"'one'"}, []string{"'two'"}, `[[="two"] false false] [[="three"] false true]`},
 	} {

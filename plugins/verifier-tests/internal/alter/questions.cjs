@@ -89,6 +89,8 @@ class Questions {
     Object.assign(this, of, { all: [], seen: new Map() });
     this.isModule = this.nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
     this.hollow = new Map();
+    this.parents = new Map();
+    walk.fullAncestor(this.nodes.at(-1), (n, _, above) => this.parents.set(n, above.at(-2)));
     this.suites = new Set(this.nodes.filter((n) => n.type === "CallExpression" && frameworkOf(n) === "suite").map(bodyOf));
     this.locals = new Set(this.nodes.flatMap((n) => (n.type === "VariableDeclarator" ? patternNames(n.id) : isFunction(n) ? n.params.flatMap(patternNames) : [])));
     // handed are the names of what calls are given.
@@ -247,7 +249,8 @@ class Question {
     this.needed = new Set(this.need);
     this.lines = [`_answer((${of.written(place)}), _mode);`];
     this.imports = [];
-    const above = of.nodes.filter((n) => within(place, n) && n !== place).sort((a, b) => a.end - a.start - (b.end - b.start) || b.start - a.start);
+    const above = [];
+    for (let n = of.parents.get(place); n; n = of.parents.get(n)) above.push(n);
     if (!isBare) this.look(above, place);
     const hooks = above.flatMap((n) => n.body ?? []).filter((s) => s.type === "ExpressionStatement" && frameworkOf(s.expression) === "before").map((s) => s.expression.argument ?? s.expression);
     for (const [i, owner] of above.entries()) this.enter(owner, above[i + 1], above[i - 1] ?? place, hooks);

@@ -151,8 +151,11 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 	return nil, err
 }
 
-// errMarked ends a stream at its end marker [DONE].
-var errMarked = errors.New("the end is marked")
+// errMarked ends a stream at its end marker [DONE], errEnded at its last event: some proxies never close it.
+var (
+	errMarked = errors.New("the end is marked")
+	errEnded  = errors.New("the last event was read")
+)
 
 // read reads an answer to its end, or until stopped returns an error.
 func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopped func() error) error {
@@ -172,10 +175,13 @@ func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopp
 		if !hasLines && bytes.HasPrefix(data, []byte("[DONE]")) {
 			return errMarked
 		}
-		return cmp.Or(to.Event(halves.Join(data)), stopped())
+		if err := cmp.Or(to.Event(halves.Join(data)), stopped()); err != nil || !to.HasEnded() {
+			return err
+		}
+		return errEnded
 	})
 	isMarked := errors.Is(err, errMarked)
-	if isMarked {
+	if isMarked || errors.Is(err, errEnded) {
 		drain(resp.Body)
 	} else if err != nil {
 		return err

@@ -377,6 +377,9 @@ func (s *messagesReader) finish(b *blockReply) {
 	}
 }
 
+// HasEnded implements [Reader].
+func (s *messagesReader) HasEnded() bool { return s.hasEnded }
+
 func (s *messagesReader) End(bool) error {
 	s.dropOldUsage()
 	for _, b := range s.blocks {

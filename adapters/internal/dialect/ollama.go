@@ -206,6 +206,9 @@ func (s *ollamaReader) Event(data []byte) error {
 	return s.mistyped
 }
 
+// HasEnded implements [Reader].
+func (s *ollamaReader) HasEnded() bool { return s.hasEnded }
+
 func (s *ollamaReader) End(bool) error {
 	if !s.hasEnded {
 		return errUnfinished

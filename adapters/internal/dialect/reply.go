@@ -68,6 +68,8 @@ type Reader interface {
 	Whole(data []byte) error
 	// Event reads an event of a stream.
 	Event(data []byte) error
+	// HasEnded reports whether the last event of a stream was read, in the APIs that have one.
+	HasEnded() bool
 	// End completes the reply, or returns an error if the answer is incomplete. isMarked is set if the
 	// stream had an end marker.
 	End(isMarked bool) error
@@ -101,6 +103,9 @@ type Reply struct {
 	// final usage is unknown.
 	isUsageOld bool
 }
+
+// HasEnded implements [Reader]: by its events alone, a stream can go on.
+func (*Reply) HasEnded() bool { return false }
 
 // want records the first member of an answer that is not of the type kind, and returns is. Null is
 // accepted, because servers send it for missing values.

@@ -206,6 +206,9 @@ func (responses) Reader(r *Reply) Reader {
 	return &responsesReader{Reply: r, calls: map[int]int{}, special: map[int]bool{}}
 }
 
+// HasEnded implements [Reader].
+func (s *responsesReader) HasEnded() bool { return s.hasEnded }
+
 func (s *responsesReader) End(bool) error {
 	if !s.hasEnded {
 		return errUnfinished

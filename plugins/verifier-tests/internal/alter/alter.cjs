@@ -31,12 +31,16 @@ const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
   const comments = [];
-  const tree = parse(text, (_, __, start, end) => comments.push([start, end]));
+  const tree = parse(text, (isBlock, _, start, end) => comments.push([start + 2, isBlock ? end - 2 : end]));
   const prefix = "_" + word() + "_";
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);
   const nodes = [];
   walk.full(tree, (node) => nodes.push(node));
+  // blocks are those that define names, an inner one after the outer.
+  const definedBy = (n) => (n?.type === "VariableDeclaration" ? defined(n) : []);
+  const isEach = (n) => n.type === "CallExpression" && n.callee.object && EACH.test(nameOf(n)) && n.arguments[0]?.params;
+  const blocks = nodes.map((node) => ({ node, given: isEach(node) ? node.arguments[0].params.flatMap(patternNames) : [].concat(node.body, node.left, node.init).flatMap(definedBy) })).filter(({ given }) => given.length > 0).sort((a, b) => a.node.start - b.node.start || b.node.end - a.node.end);
 
   // Where values come from.
 
@@ -68,18 +72,26 @@ function alter({ path, text: written }) {
   // seenFrom are the nodes that the test, or what it lies in, may meet.
   const seenFrom = new Map();
   const seen = () => seenFrom.get(scope) ?? seenFrom.set(scope, nodes.filter(isSeen)).get(scope);
-  function bound(name) {
+  function bound(at) {
+    const block = binder(at);
     const around = found.map(({ node }) => node).filter((node) => node !== scope && within(scope, node)).sort((a, b) => a.end - a.start - (b.end - b.start));
     for (const node of [scope, ...around, tree]) {
-      const values = boundIn(name, seen().filter((n) => within(n, node)));
+      const values = boundIn(at.name, seen().filter((n) => within(n, node) && (!block || within(n, block))));
       if (values.length > 0) return values;
     }
     return [];
   }
+  // binder is the innermost block or loop that defines the name at a place, if one does.
+  const binders = new Map();
+  function binder(at) {
+    if (!binders.has(at)) binders.set(at, blocks.findLast(({ node, given }) => within(at, node) && given.includes(at.name))?.node);
+    return binders.get(at);
+  }
   function boundIn(name, nodes) {
     return nodes.flatMap((node) => {
       if (node.type === "VariableDeclarator" && node.init) return members(node.id, name, () => [node.init]);
-      if (node.type === "AssignmentExpression" && node.operator === "=") return members(node.left, name, () => [node.right]);
+      if (node.type === "AssignmentExpression") return members(node.left, name, () => [node.operator === "=" ? node.right : node]);
+      if (node.type === "UpdateExpression") return members(node.argument, name, () => [node]);
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
       if (node.type === "CallExpression" && node.callee.object && EACH.test(nameOf(node)) && node.arguments[0]?.params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
@@ -99,16 +111,17 @@ function alter({ path, text: written }) {
   }
   function items(node) {
     if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
+    if (node.type === "NewExpression") return /^(Map|Set)$/.test(nameOf(node)) && node.arguments[0] ? items(node.arguments[0]) : [];
     const whole = node.type === "CallExpression" ? node.arguments[0] : node;
     if (!gathers && whole && whole.type === "Identifier" && (isInput(whole) || loopsOver(whole) > 1)) return [];
-    if (node.type === "Identifier") return bound(node.name).filter((v) => v.type !== "Identifier").flatMap(items);
+    if (node.type === "Identifier") return bound(node).filter((v) => v.type !== "Identifier").flatMap(items);
     if (node.type !== "CallExpression" || nameOf(node) !== "entries" || !node.arguments[0]) return [];
-    const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
+    const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0]) : [node.arguments[0]];
     return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key && p.key.type === "Literal" && p.key, p.value] })));
   }
   // loopsOver counts the loops over a list: one may put into something what another expects of it.
   function loopsOver(list) {
-    const isOver = (n) => some(n, (inner) => inner.type === "Identifier" && inner.name === list.name);
+    const isOver = (n) => some(n, (inner) => inner.type === "Identifier" && inner.name === list.name && binder(inner) === binder(list));
     return seen().filter((n) => (n.type === "ForOfStatement" ? isOver(n.right) : n.type === "CallExpression" && EACH.test(nameOf(n)) && isOver(n.callee.object))).length;
   }
   const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
@@ -162,7 +175,7 @@ function alter({ path, text: written }) {
   }
   // reached are the expressions that a name stands for, or a member of what it does.
   function reached(node, depth = 0) {
-    if (node.type === "Identifier") return bound(node.name).flatMap((v) => (v.type === "MemberExpression" && isPath(v) && depth < 9 ? reached(v, depth + 1) : [v]));
+    if (node.type === "Identifier") return bound(node).flatMap((v) => (v.type === "MemberExpression" && isPath(v) && depth < 9 ? reached(v, depth + 1) : [v]));
     const key = node.computed ? node.property.value : node.property.name;
     return reached(node.object, depth + 1).flatMap((v) => [...property(v, key), ...((v.elements && [v.elements[key]]) || [])]).filter(Boolean);
   }
@@ -175,12 +188,12 @@ function alter({ path, text: written }) {
   function behind(node) {
     if (node.type === "MemberExpression" && isPath(node)) return isInput(node) ? [] : reached(node);
     if (node.type === "MemberExpression" && node.object.type === "Identifier") {
-      const lists = bound(node.object.name).filter((v) => v.type === "ArrayExpression");
+      const lists = bound(node.object).filter((v) => v.type === "ArrayExpression");
       const uses = nodes.filter((n) => n.type === "Identifier" && n.name === node.object.name && n !== node.object && !nodes.some((d) => d.type === "VariableDeclarator" && d.id === n));
       return uses.length === 0 && lists.length > 0 ? lists.flatMap(items) : [node];
     }
     if (node.type !== "Identifier" || node.name === "undefined") return [node];
-    const values = bound(node.name);
+    const values = bound(node);
     const others = seen();
     const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|fail)$/.test(nameOf(n)));
     const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "AssignmentExpression" ? [n.left] : n.type === "Property" && !n.shorthand ? [n.key] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.flatMap((p) => [p.key, p.value]) : n.params || [])));
@@ -260,10 +273,10 @@ function alter({ path, text: written }) {
     const reads = values.some((v) => v.start !== undefined && some(v, isReading)) || (request.data && /^(Identifier|MemberExpression)$/.test(node.type) && !isInput(node) && isRead(node));
     put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)})`]]);
   }
-  const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
+  const calls = (node) => (node.type === "Identifier" ? bound(node) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
   // isKnown is whether the test itself says what a value is.
   function isKnown(node) {
-    const values = node.type === "Identifier" ? bound(node.name) : [node];
+    const values = node.type === "Identifier" ? bound(node) : [node];
     return values.length > 0 && values.every((v) => v.start !== undefined && literals(v).length > 0);
   }
   // oneOf alters the side of a comparison that is not the result of a call.
@@ -274,7 +287,7 @@ function alter({ path, text: written }) {
   // stepsOf are the width and the start of steps, of which what is near enough to a number is in the same.
   function stepsOf(values, far = {}) {
     try {
-      const distances = far.type === "Identifier" ? bound(far.name) : [far];
+      const distances = far.type === "Identifier" ? bound(far) : [far];
       const width = 4 * values.length * valueOf(distances.length === 1 ? distances[0] : {});
       const at = values.map(valueOf).map((n) => n - Math.floor(n / width) * width).sort((a, b) => a - b);
       // A step begins where the numbers are the farthest.
@@ -330,8 +343,10 @@ function alter({ path, text: written }) {
     return true;
   }
   // isHanded is whether a node lies in a function that the code under test may call and guard.
-  const ownCall = /^(test|it|describe|suite|forEach|map|filter|every|some|reduce|then)$/;
-  const isHanded = (node) => some(scope, (n) => n.type === "CallExpression" && !ownCall.test(nameOf(n)) && n.arguments.some((a) => /Function/.test(a.type) && within(node, a)));
+  const ownCall = /^(test|it|describe|suite|forEach|map|filter|every|some|reduce|then)$/, ofTests = /^(test|it|describe|suite)\.(only|skip|todo|fails|failing|concurrent|sequential|serial|each)\b/;
+  const isOwnCall = (call) => ownCall.test(nameOf(call)) || ofTests.test(source(call.callee));
+  const handedIn = remember((of) => nodes.filter((n) => n.type === "CallExpression" && within(n, of) && !isOwnCall(n)).flatMap((call) => call.arguments.filter(isFunction)));
+  const isHanded = (node) => handedIn(scope).some((f) => within(node, f));
   // failsOnPurpose is whether an assertion is about nothing that the code returns.
   const failsOnPurpose = (call) => nameOf(call) === "fail" || (call.arguments.length > 0 && call.arguments.every((a) => a.type === "Literal"));
   // watch has it noted whether what must be so whatever is expected is.
@@ -353,7 +368,7 @@ function alter({ path, text: written }) {
   // watchInputs watches what the test hands to the code and reckons with itself: code that changes
   // it changes what is expected of it.
   function watchInputs(wanted, actual) {
-    const behind = (node) => [node, ...(node.type === "Identifier" ? bound(node.name) : [])].filter((n) => n.start !== undefined);
+    const behind = (node) => [node, ...(node.type === "Identifier" ? bound(node) : [])].filter((n) => n.start !== undefined);
     const given = [], used = new Set();
     for (const one of behind(actual)) walk.full(one, (n) => n.type === "CallExpression" && n.callee.type === "Identifier" && given.push(...n.arguments.filter((a) => a.type === "Identifier")));
     // What is given back as it is remains the same, whatever the code has changed in it.
@@ -368,6 +383,10 @@ function alter({ path, text: written }) {
     questions.compared(node, PART.test(by) || /Length$|^equals|^is[A-Z]/.test(by) ? undefined : actual, values, isLoose ? "loose" : isStrict.test(by) ? "" : "part");
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
+  // leftOut are the tests that must fail, or may.
+  const leftOut = new Set(nodes.filter((n) => n.type === "CallExpression" && /^(test|it|describe|suite)\.(skip|todo|fails|failing)\b/.test(source(n.callee))));
+  // isLeftOut is whether an argument says that an assertion may fail, as tape and tap have it.
+  const isLeftOut = (argument) => argument.properties?.some((p) => /^(skip|todo)$/.test(p.key?.name) && p.value.value !== false);
   function assertion(node) {
     const name = nameOf(node);
     const [first, second] = node.arguments;
@@ -380,14 +399,15 @@ function alter({ path, text: written }) {
       if (request.way === "reach") return kinds[TRUTH].push([object.start, object.start, fail + ","]);
       return put(TRUTH, object, [edit]);
     }
-    if (!first) return;
+    if (!first || (object && node.arguments.slice(2).some(isLeftOut))) return;
+    if (/^not/.test(name) && INVERSE[name] && !object) return put(TRUTH, first, [[node.callee.start, node.callee.end, `${prefix}not(${name})`]]);
     if (INVERSE[name] && object) return put(TRUTH, first, [[node.callee.property.start, node.callee.property.end, INVERSE[name]]]);
     if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second, name);
     if (name === "ok" || name === "assert") return truth(first);
     if (RAISES.has(name)) return put(VALUE, first, [[first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]]);
     if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
     for (const argument of node.arguments) {
-      if ((argument.type === "Identifier" ? bound(argument.name) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
+      if ((argument.type === "Identifier" ? bound(argument) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
     }
   }
   // isUsed is whether the value of a call is passed on or kept. An assertion's is not: this is a function of that name.
@@ -420,7 +440,7 @@ function alter({ path, text: written }) {
     questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
     walk.fullAncestor(node, (inner, _, above) => {
-      if (above.some((n) => n !== node && found.some((f) => f.node === n))) return; // of a test within this one
+      if (above.some((n) => n !== node && (leftOut.has(n) || found.some((f) => f.node === n)))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
       const before = questions.leaves;
       if (inner.type === "CallExpression" && !isUsed(inner, above)) assertion(inner);

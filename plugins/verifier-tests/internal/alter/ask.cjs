@@ -14,7 +14,18 @@ for (const file of [requestFile, __filename]) unlinkSync(file);
 
 // programOf is one program for questions of a file: what they import, and an answer of each.
 function programOf(questions) {
-  const start = `process.chdir(${JSON.stringify(process.cwd())}); process.argv[1] = ${JSON.stringify(resolve(questions[0].file))}`;
+  const start = `import threads from "node:worker_threads";
+import { syncBuiltinESMExports } from "node:module";
+process.chdir(${JSON.stringify(process.cwd())});
+process.argv[1] = ${JSON.stringify(resolve(questions[0].file))};
+process.execArgv.splice(0, Infinity, ...${JSON.stringify(request.options)});
+// What a thread is given as text is a script, as in tests.
+threads.Worker = class Worker extends threads.Worker {
+  constructor(file, options) {
+    super(file, { execArgv: process.execArgv, ...options });
+  }
+};
+syncBuiltinESMExports();`;
   const imports = new Set(), bodies = [];
   for (const { program } of questions) {
     const lines = program.split("\n");

@@ -6,7 +6,7 @@ const FRAMEWORK = /^((node:)?(test|test\/.*|assert|assert\/strict)|vitest|@jest\
 const CONSTANT = /^(require|createRequire|URL|fileURLToPath|pathToFileURL|join|resolve|dirname|freeze|Symbol|RegExp|Date|Error|BigInt|Number|String|repeat|fromEntries|keys|from|alloc)$/;
 const TEST = /^(test|it|describe|suite|context|specify)$/, BEFORE = /^(before|beforeEach|beforeAll|setup)$/, AFTER = /^(after|afterEach|afterAll|teardown)$/;
 const HELPER = /^_?(assert|check|expect|verify|same|equal|must|should|validate)/i;
-const MAX_ROWS = 50;
+const MAX_ROWS = 50, MAX_QUESTIONS = 500; // no more are asked
 const isFunction = (node) => /Function/.test(node?.type);
 
 // Unknown is thrown where what a question needs is not known without a run of the tests.
@@ -20,7 +20,7 @@ function patternNames(pattern) {
 }
 
 // names are those that code takes from around it.
-function names(node) {
+const names = remember((node) => {
   const used = new Set(), own = new Set();
   walk.full(node, (n, _, type) => {
     if (type === "Identifier") used.add(n.name);
@@ -29,25 +29,25 @@ function names(node) {
     for (const name of given.filter(Boolean).flatMap(patternNames)) own.add(name);
   });
   return [...used].filter((name) => !own.has(name));
-}
+});
 
 // defined are the names that a statement gives a value.
 function defined(statement) {
   const inner = statement.declaration ?? statement;
   if (statement.type === "ImportDeclaration") return statement.specifiers.map((s) => s.local.name);
   if (inner.type === "VariableDeclaration") return inner.declarations.flatMap((d) => patternNames(d.id));
-  return /^(Function|Class)Declaration$/.test(inner.type) ? [inner.id.name] : [];
+  return /^(Function|Class)Declaration$/.test(inner.type) && inner.id ? [inner.id.name] : []; // a default export may have none
 }
 
 // directCalls are the outermost calls that code makes itself, not in a function of it.
-function directCalls(node) {
+const directCalls = remember((node) => {
   const found = [];
   walk.recursive(node, null, { ...Object.fromEntries(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"].map((type) => [type, () => {}])), ...Object.fromEntries(["CallExpression", "NewExpression", "TaggedTemplateExpression", "ImportExpression", "AwaitExpression"].map((type) => [type, (n) => found.push(n)])) });
   return found;
-}
+});
 
 // isPlain is whether code that is given a value cannot change it.
-const isPlain = ({ type }) => /^(Literal|TemplateLiteral|UnaryExpression)$/.test(type);
+const isPlain = ({ type, operator }) => /^(Literal|TemplateLiteral|UnaryExpression|UpdateExpression)$/.test(type) || /^([-+*/%&|^]|<<|>>>?|\*\*)=$/.test(operator);
 const called = (node) => (node.callee ? nameOf(node) || (node.callee.type === "FunctionExpression" ? "function" : "") : node.type);
 const makes = (node) => directCalls(node).every((n) => CONSTANT.test(called(n)) && n.arguments.every(makes));
 
@@ -89,11 +89,13 @@ class Questions {
     Object.assign(this, of, { all: [], seen: new Map() });
     this.isModule = this.nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
     this.hollow = new Map();
+    this.parents = new Map();
+    walk.fullAncestor(this.nodes.at(-1), (n, _, above) => this.parents.set(n, above.at(-2)));
     this.suites = new Set(this.nodes.filter((n) => n.type === "CallExpression" && frameworkOf(n) === "suite").map(bodyOf));
     this.locals = new Set(this.nodes.flatMap((n) => (n.type === "VariableDeclarator" ? patternNames(n.id) : isFunction(n) ? n.params.flatMap(patternNames) : [])));
     // handed are the names of what calls are given.
     this.handed = new Set(this.nodes.flatMap((n) => (n.type === "CallExpression" && !lookOf(n, this.source) ? n.arguments.filter((a) => !isFunction(a)).flatMap(names) : [])).filter((name) => this.locals.has(name)));
-    this.functions = new Map(this.nodes.filter((n) => n.type === "FunctionDeclaration" || (n.type === "VariableDeclarator" && isFunction(n.init))).map((n) => [n.id.name, n]));
+    this.functions = new Map(this.nodes.filter((n) => (n.type === "FunctionDeclaration" && n.id) || (n.type === "VariableDeclarator" && isFunction(n.init))).map((n) => [n.id.name, n]));
   }
 
   // begin begins with a test. leaves are how many comparisons it was seen to have; it isOpen where one
@@ -108,6 +110,7 @@ class Questions {
   compared(node, actual, values, mode) {
     this.leaves++;
     if (this.collects) return this.seen.get(this.scope).push({ node, values });
+    if (this.whole && this.all.length > MAX_QUESTIONS) return (this.isOpen = true);
     const isKnown = actual?.start !== undefined && !this.lenient.has(node);
     let notes = [];
     try {
@@ -187,7 +190,7 @@ class Questions {
       const wanted = new Question(this, expected, mode, actual, { isLoop: true, isBare: true });
       this.hollow = hollow;
       // What the test reckons with may be what the code is to change.
-      const isShared = [...wanted.needed].some((name) => this.handed.has(name) && !(this.bound(name).length > 0 && this.bound(name).every(isPlain)));
+      const isShared = [...wanted.needed].some((name) => this.handed.has(name) && !(this.bound({ name }).length > 0 && this.bound({ name }).every(isPlain)));
       const answers = new Question(this, actual, mode, expected, { isLoop: true });
       if (isShared || mode === "part") [wanted.mode, answers.mode] = ["", "part"];
       return { wanted, answers };
@@ -246,7 +249,8 @@ class Question {
     this.needed = new Set(this.need);
     this.lines = [`_answer((${of.written(place)}), _mode);`];
     this.imports = [];
-    const above = of.nodes.filter((n) => within(place, n) && n !== place).sort((a, b) => a.end - a.start - (b.end - b.start) || b.start - a.start);
+    const above = [];
+    for (let n = of.parents.get(place); n; n = of.parents.get(n)) above.push(n);
     if (!isBare) this.look(above, place);
     const hooks = above.flatMap((n) => n.body ?? []).filter((s) => s.type === "ExpressionStatement" && frameworkOf(s.expression) === "before").map((s) => s.expression.argument ?? s.expression);
     for (const [i, owner] of above.entries()) this.enter(owner, above[i + 1], above[i - 1] ?? place, hooks);
@@ -385,7 +389,7 @@ class Question {
 
   // isOnlyChanged is whether a name stands for a list or object of the test that nothing else has.
   isOnlyChanged(name) {
-    const { scope, nodes, handed } = this.of, made = this.of.bound(name);
+    const { scope, nodes, handed } = this.of, made = this.of.bound({ name });
     const inner = nodes.filter((n) => n !== scope && within(n, scope)).map((n) => (isFunction(n) ? n.body : n.type === "VariableDeclarator" ? n.init : n.type === "AssignmentExpression" ? n.right : undefined));
     return made.length > 0 && made.every((v) => /^(Array|Object)Expression$/.test(v.type)) && !handed.has(name) && !inner.some((n) => n && names(n).includes(name));
   }

@@ -31,7 +31,7 @@ func TestRecords(t *testing.T) {
 					t.Errorf("%s %s: %+v is not noted", c.path, way, compared)
 				}
 			}
-			if !known || !strings.Contains(source.Text, "../.record") {
+			if !known || !strings.Contains(source.Text, ".record") {
 				t.Errorf("%s %s: no value is known, or no record written:\n%s", c.path, way, source.Text)
 			}
 			if Language(c.path) == "go" {
@@ -305,5 +305,52 @@ func TestJavaNotesForJava8(t *testing.T) {
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Tests in Node are altered in each of these forms, and left alone where they may fail.
+func TestNodeForms(t *testing.T) {
+	const head = "import assert, { notEqual } from 'node:assert/strict';\nimport { f, given } from './f.js';\n"
+	for name, c := range map[string]struct {
+		text       string
+		has, lacks []string
+		compared   string // test, values, lenient and handed of each
+	}{
+		"a skipped assertion":     {"test('a', (t) => { t.equal(f(1), 'wrong', 'later', { skip: 'TODO' }); t.equal(f(2), 'two', 'now', { skip: false }); });\n", []string{"'wrong'"}, []string{"'two'"}, `[[="two"] false false]`},
+		"an anonymous export":     {"export default function (test) { test('a', () => { assert.equal(f(1), 'one'); }); }\n", nil, []string{"'one'"}, `[[="one"] false false]`},
+		"tables of one name":      {"describe('a', () => { const rows = [{ in: 1, out: 'one' }]; for (const t of rows) it('x', () => assert.equal(f(t.in), t.out)); });\ndescribe('b', () => { const rows = [{ in: 2, out: 'two' }]; rows.forEach((t) => it('y', () => assert.equal(f(t.in), t.out))); });\n", []string{"in: 1", "in: 2"}, []string{"'one'", "'two'"}, `[[="one"] false false] [[="two"] false false]`},
+		"a table with two uses":   {"const rows = [{ in: 1, out: 'one' }]; for (const t of rows) it('x', () => assert.equal(f(t.in), t.out)); for (const t of rows) given(t);\n", []string{"'one'"}, nil, ""},
+		"inequality without dots": {"test('a', () => { notEqual(f(1), 'one'); });\n", []string{"_not(notEqual)(f(1), 'one')"}, nil, ""},
+		"rows of a map":           {"const rows = new Map([[1, 'one'], [2, 'two']]); test('a', () => { for (const [n, want] of rows) assert.equal(f(n), want); });\n", []string{"[[1, '", "[2, '"}, []string{"'one'", "'two'"}, `[[="one" ="two"] false false]`},
+		"a value that grows":      {"test('a', () => { let want = 'x'; for (let i = 0; i < 3; i++) want += 'y'; assert.equal(f(3), want); });\n", []string{"want += 'y'"}, []string{"want = 'x'"}, `[[] false false]`},
+		"a slash in comments":     {"// as / is\ntest('a', () => { assert.equal(f(1), '/'); /* / */ });\n", []string{"\n// as ", "/* ", " */"}, []string{"as / is", "'/'"}, `[[="/"] false false]`},
+		"tests that must fail":    {"it.fails('a', () => { assert.equal(f(1), 'one'); }); it.only('b', () => { assert.equal(f(2), 'two'); }); given(() => assert.equal(f(3), 'three'));\n", []string{"'one'"}, []string{"'two'"}, `[[="two"] false false] [[="three"] false true]`},
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Whole: true, Record: ".record", Files: []Source{{Path: "a.test.mjs", Text: head + c.text}}})
+		if len(altered) != 1 || altered[0].Count == 0 {
+			t.Errorf("%s: %+v", name, altered)
+			continue
+		}
+		var compared []string
+		for _, one := range altered[0].Compared {
+			compared = append(compared, fmt.Sprint([]any{one.Values, one.Lenient, one.Handed}))
+		}
+		if got := strings.Join(compared, " "); got != c.compared {
+			t.Errorf("%s: compared are %s, want %s", name, got, c.compared)
+		}
+		own, helpers, _ := strings.Cut(altered[0].Text, "\nfunction _")
+		for _, passage := range c.has {
+			if !strings.Contains(own, passage) {
+				t.Errorf("%s: lacks %q:\n%s", name, passage, own)
+			}
+		}
+		for _, passage := range c.lacks {
+			if strings.Contains(own, passage) {
+				t.Errorf("%s: still has %q:\n%s", name, passage, own)
+			}
+		}
+		if later := regexp.MustCompile(`\?\?|\?\.|\|\|=|import\.meta|node:`).FindString(helpers); later != "" {
+			t.Errorf("the functions added to tests have %s, which not all compilers of trees take", later)
+		}
 	}
 }

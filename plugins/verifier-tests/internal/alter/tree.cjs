@@ -66,3 +66,9 @@ function valueOf(node) {
   }
   throw new TypeError("no literal");
 }
+
+// remember has a function of a node reckoned once for each.
+function remember(f) {
+  const found = new WeakMap();
+  return (node) => found.get(node) ?? found.set(node, f(node)).get(node);
+}

@@ -4,6 +4,7 @@
 "use strict";
 const { readFileSync, realpathSync, writeFileSync } = require("node:fs");
 const assert = require("node:assert");
+const Module = require("node:module");
 const { fileURLToPath } = require("node:url");
 const { runInNewContext } = require("node:vm");
 
@@ -67,6 +68,9 @@ function watch(file) {
   }
   keep("assert", assert);
   keep("assert.strict", assert.strict);
+  keep("test", require("node:test"));
+  keep("Module", Module);
+  keep("Module.prototype", Module.prototype);
   const util = require("node:util");
   for (const key of Object.keys(util)) void util[key]; // some of it is there when it is first asked for
   keep("util", util);

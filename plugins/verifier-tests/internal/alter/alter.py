@@ -36,8 +36,6 @@ CONVERTER = re.compile(r"(abs|approx|array|bool|bytes|copy|deepcopy|dict|dumps|f
 WALKER = re.compile(r"(enumerate|iter|next|param|parametrize|range|reversed|zip)$")
 # Conditions that are about the machine.
 MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
-# What functions are called to whom an expected value is no input.
-TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 # A character as it is written, or the verb of a format.
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]|.", re.S)
@@ -125,8 +123,13 @@ def parsed(text):
     return ast.parse("(" + text.strip() + "\n)")
 
 
+def tells(call):
+    """Whether a call only says something of the test."""
+    return called(call) in ("subTest", "fail") or getattr(call.func, "id", "") == "print"
+
+
 def is_call_of_code(call):
-    return not (called(call) in EQUAL or TELLS.match(called(call)) or HELPER.match(called(call)))
+    return not (called(call) in EQUAL | {"append"} or tells(call) or HELPER.match(called(call)))
 
 
 def has_call(node):
@@ -198,11 +201,14 @@ class Alteration:
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
         # they may be another's input.
-        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n)]
+        self.told = self.gather_told()
+        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n) and n not in self.told]
         asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
-        self.given = {getattr(a, "id", "") for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
-        # helpers are the functions that are no tests.
-        self.helpers = [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and not f.name.startswith("test") and f.name not in self.names]
+        self.given = {a.id for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords] if isinstance(a, ast.Name)} | {a.arg for f in asks for a in f.args.args}
+        # helpers are the functions and classes that are no tests, and have none; kept are edits by which they keep constants.
+        is_test = lambda f: f.name.startswith("test") or f.name in self.names
+        self.helpers = [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and not is_test(f) or isinstance(f, ast.ClassDef) and not any(is_test(n) for n in ast.walk(f) if isinstance(n, FUNCTIONS))]
+        self.kept = []
         # lists are what is given a list.
         self.lists = {self.text(n.targets[0]) for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and (isinstance(n.value, (ast.List, ast.ListComp)) or self.text(n.value) == "list()")}
         self.word = self.draw()
@@ -470,7 +476,7 @@ class Alteration:
     def handed(self):
         """What the function at hand gives to calls that neither compare nor convert it: the code may get it."""
         is_code = lambda n: isinstance(n, ast.Call) and (is_call_of_code(n) or self.appends_to_code(n)) and not any(names.match(called(n)) for names in (CONVERTER, WALKER, COMPARER))
-        calls = [n for n in ast.walk(self.function) if is_code(n)]
+        calls = [n for n in ast.walk(self.function) if is_code(n) and n not in self.told]
         return [n for call in calls for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a) if isinstance(n, (ast.Name, ast.Subscript, ast.Attribute))]
 
     def appends_to_code(self, call):
@@ -542,16 +548,24 @@ class Alteration:
             return len(uses) == 1 and self.attribute(node.attr) or [node]
         if not isinstance(node, ast.Name):
             return [node]
-        messages = [n.msg for n in ast.walk(self.function) if isinstance(n, ast.Assert) and n.msg]
-        messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n)) and not self.appends_to_code(n)]
-        messages = [inner for n in messages for inner in ast.walk(n)]
-        others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in messages and n not in self.sites]
+        lists = [n for n in ast.walk(self.function) if isinstance(n, ast.Call) and called(n) == "append" and not self.appends_to_code(n)]
+        told = self.told.union(*map(ast.walk, lists))
+        others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in told and n not in self.sites]
         is_local = any(isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
-        return [] if others or not is_local and (node.id in self.given or self.is_shared(node.id)) else self.bound(node.id)
+        if others or not is_local and node.id in self.given:
+            return []
+        return self.bound(node.id) if is_local or self.keep_for_helpers(node.id) else []
 
-    def is_shared(self, name):
-        """Whether functions of the file besides its tests use a name: a double of the code's own would keep what is altered."""
-        return any(f is not self.function and name in names(f) for f in self.helpers)
+    def keep_for_helpers(self, name):
+        """Has what is no test use the value of a constant in place of its name, since a double of the code would pass on
+        what is altered. Returns whether that can be had."""
+        nodes = {n for f in self.helpers if f is not self.function and name in names(f) for n in ast.walk(f)}
+        values = self.bound(name) if nodes else []
+        is_own = any(isinstance(n, (ast.JoinedStr, ast.Global)) or getattr(n, "arg", "") == name or isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
+        if nodes and (is_own or len(values) != 1 or not isinstance(values[0], ast.Constant)):
+            return False
+        self.kept += [self.replaced(n, self.text(values[0])) for n in nodes if isinstance(n, ast.Name) and n.id == name]
+        return True
 
     # What is altered.
 
@@ -771,8 +785,7 @@ class Alteration:
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not catches_nothing(g) for n in ast.walk(g)}
-        if self.is_expected_to_fail(node):
-            self.lenient = set(ast.walk(node))
+        self.lenient |= {n for f in ast.walk(node) if self.is_expected_to_fail(f) for n in ast.walk(f)}
         guarded = {n.id for n in self.lenient if isinstance(n, ast.Name)}
         self.lenient |= {n for f in ast.walk(node) if f is not node and getattr(f, "name", "") in guarded for n in ast.walk(f)}
         # caught are those at which a test goes on, or is not run to its end when it returns.
@@ -879,7 +892,7 @@ class Alteration:
         if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
-        source, count = self.edited(self.edits + self.retell(), 0, len(self.source))
+        source, count = self.edited(self.edits + self.kept + self.retell(), 0, len(self.source))
         if self.prefix.encode() in source:
             source = self.with_helpers(source)
         return source.decode(), count
@@ -918,6 +931,16 @@ class Alteration:
         for kind, text, (row, column), _, _ in tokens:
             if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
                 told.append(replaced(place(row, column), place(row, column) + len(text.encode())))
+        return told
+
+    def gather_told(self):
+        """The nodes of what tests only say, also by a name that nothing else has."""
+        told = {inner for m in self.messages() for inner in ast.walk(m)}
+        told |= {inner for n in ast.walk(self.tree) if isinstance(n, ast.Call) and tells(n) for inner in ast.walk(n)}
+        for function in [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS)]:
+            others = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n not in told}
+            texts = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and stored(n) and not stored(n) & others]
+            told |= {inner for n in texts for inner in ast.walk(n)}
         return told
 
     def messages(self):

@@ -31,7 +31,7 @@ HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re
 # What functions are called that only put their arguments together, beside classes.
 MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
 # Calls that bring a value into the form in which it is compared.
-CONVERTER = re.compile(r"(abs|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
+CONVERTER = re.compile(r"(abs|all|any|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
 # Calls that walk through what they are given.
 WALKER = re.compile(r"(enumerate|iter|next|param|parametrize|range|reversed|zip)$")
 # Conditions that are about the machine.
@@ -650,7 +650,16 @@ class Alteration:
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
         swapped = self.calls(right) and not self.calls(left)
-        self.expected(left if swapped else right, name, right if swapped else left, not swapped and name == "assertIn")
+        if name == "assertIn" and not swapped:
+            return self.one_among(left, right)
+        self.expected(left if swapped else right, name, right if swapped else left)
+
+    def one_among(self, member, whole):
+        """Alters what a result must be one of: the values, unless they are so many that others may be among them."""
+        is_display = isinstance(whole, (ast.List, ast.Tuple, ast.Set)) and self.calls(member)
+        if is_display and len(whole.elts) == 1:
+            return self.one_of(member, whole.elts[0])
+        self.expected(whole, "In", member, not is_display or len(whole.elts) > 4)
 
     def one_of_near(self, left, right, distance):
         """Alters the side of a comparison with what is near."""
@@ -681,7 +690,7 @@ class Alteration:
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
             member, whole = node.left, node.comparators[0]
-            self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member, True)))
+            self.expected(member, "In", whole) if isinstance(member, ast.Constant) else self.one_among(member, whole)
         else:
             self.neither(node)
 
@@ -720,6 +729,8 @@ class Alteration:
         names = COMPARER
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             names, node = DIFFERENCE, node.operand
+            while called(node) in ("bool", "list", "tuple") and len(node.args) == 1:
+                node = node.args[0]
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             node, result = node.left, node.comparators[0]
             if isinstance(node, ast.Constant):
@@ -757,8 +768,27 @@ class Alteration:
             self.neither(node, wanted, condition.format(*map(self.text, plain[:count])), [(end - len(name), end, "assertTrue"), (*span, "{}")])
         elif HELPER.match(name) and len(plain) >= 2:
             for argument in plain:
-                if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
-                    self.expected(argument)
+                self.expected_of_helper(argument)
+        else:
+            for argument in self.compared_by_helper(node):
+                self.expected_of_helper(argument)
+
+    def expected_of_helper(self, argument):
+        if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
+            self.expected(argument)
+
+    def compared_by_helper(self, call):
+        """The arguments of a call that a function of the file, which is no test, compares and does nothing else with."""
+        is_method = self.text(call.func) == "self." + called(call)
+        found = [f for f in self.helpers if f.name == called(call) and (is_method or isinstance(call.func, ast.Name)) and not isinstance(f, ast.ClassDef)]
+        if len(found) != 1 or found[0] is self.function:
+            return []
+        asserted = [n.test for n in ast.walk(found[0]) if isinstance(n, ast.Assert)] + [n for n in ast.walk(found[0]) if called(n) in EQUAL]
+        sides = {s for n in asserted for s in ([n.left, *n.comparators] if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq) else getattr(n, "args", [])[:2])}
+        others = {n.id for n in ast.walk(found[0]) if isinstance(n, ast.Name) and n not in sides | self.told}
+        parameters = [a.arg for a in found[0].args.args][is_method:]
+        given = [*zip(parameters, call.args), *((k.arg, k.value) for k in call.keywords)]
+        return [a for name, a in given if name in {getattr(s, "id", "") for s in sides} - others]
 
     def condition(self, node):
         """Alters what makes a test fail when it is true."""
@@ -785,13 +815,16 @@ class Alteration:
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not catches_nothing(g) for n in ast.walk(g)}
-        self.lenient |= {n for f in ast.walk(node) if self.is_expected_to_fail(f) for n in ast.walk(f)}
+        failing = {n for f in ast.walk(node) if self.is_expected_to_fail(f) for n in ast.walk(f)}
+        self.lenient |= failing
         guarded = {n.id for n in self.lenient if isinstance(n, ast.Name)}
         self.lenient |= {n for f in ast.walk(node) if f is not node and getattr(f, "name", "") in guarded for n in ast.walk(f)}
         # caught are those at which a test goes on, or is not run to its end when it returns.
         self.caught = {n for g in ast.walk(node) if self.catches(g) or g is not node and getattr(g, "name", "") in guarded for n in ast.walk(g)}
         fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
+            if self.whole and inner in failing:
+                continue
             if isinstance(inner, ast.Assert):
                 self.truth(inner.test)
             elif isinstance(inner, ast.Call):

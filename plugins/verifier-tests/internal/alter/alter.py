@@ -174,6 +174,12 @@ def makes(node):
     return bool(MAKER.match(called(node))) and not has_call(node.func)
 
 
+def asserted_sides(function):
+    """What a function asserts to be equal to something."""
+    asserted = [n.test for n in ast.walk(function) if isinstance(n, ast.Assert)] + [n for n in ast.walk(function) if called(n) in EQUAL]
+    return {s for n in asserted for s in ([n.left, *n.comparators] if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq) else n.args[:2] if called(n) in EQUAL else [])}
+
+
 def parameter_names(decorator):
     names = decorator.args[0]
     return re.split(r"[,\s]+", names.value.strip()) if isinstance(names, ast.Constant) else [getattr(n, "value", "") for n in getattr(names, "elts", [])]
@@ -554,6 +560,9 @@ class Alteration:
         is_local = any(isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
         if others or not is_local and node.id in self.given:
             return []
+        given = [s for s in self.function.body if isinstance(s, ast.Assign) and any(getattr(t, "id", "") == node.id for t in s.targets)]
+        if len(given) > 1 and not any(node.id in stored(s) for s in self.function.body if s not in given):
+            return [s.value for s in given if s.lineno < node.lineno][-1:]
         return self.bound(node.id) if is_local or self.keep_for_helpers(node.id) else []
 
     def keep_for_helpers(self, name):
@@ -624,7 +633,7 @@ class Alteration:
 
     def expected(self, node, name="", actual=None, holds=False):
         """Alters an expected value, which is compared with the actual one by what has the name, or holds it."""
-        self.sites.append(node)
+        self.sites.add(node)
         if holds: # of which another that is altered may hold it too
             return self.put(VALUE, node, self.replaced(node, self.prefix + "none(" + self.text(node) + ")"))
         values = self.sources(node)
@@ -783,8 +792,7 @@ class Alteration:
         found = [f for f in self.helpers if f.name == called(call) and (is_method or isinstance(call.func, ast.Name)) and not isinstance(f, ast.ClassDef)]
         if len(found) != 1 or found[0] is self.function:
             return []
-        asserted = [n.test for n in ast.walk(found[0]) if isinstance(n, ast.Assert)] + [n for n in ast.walk(found[0]) if called(n) in EQUAL]
-        sides = {s for n in asserted for s in ([n.left, *n.comparators] if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq) else getattr(n, "args", [])[:2])}
+        sides = asserted_sides(found[0])
         others = {n.id for n in ast.walk(found[0]) if isinstance(n, ast.Name) and n not in sides | self.told}
         parameters = [a.arg for a in found[0].args.args][is_method:]
         given = [*zip(parameters, call.args), *((k.arg, k.value) for k in call.keywords)]
@@ -803,7 +811,9 @@ class Alteration:
             self.neither(node, False)
 
     def body(self, node):
-        self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
+        self.kinds, self.function, self.holds = [[], [], [], []], node, False
+        # sites are where values are expected; names of a whole file may be those of several functions.
+        self.sites = set() if self.whole else asserted_sides(node)
         # begins is where the first literal is expected, and whether what is returned there is noted and known.
         count, self.begins = len(self.compared), (len(self.source), True)
         # is_covered says that something is left out which is noted where the rest is as it was.

@@ -31,13 +31,11 @@ HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re
 # What functions are called that only put their arguments together, beside classes.
 MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
 # Calls that bring a value into the form in which it is compared.
-CONVERTER = re.compile(r"(abs|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
+CONVERTER = re.compile(r"(abs|all|any|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
 # Calls that walk through what they are given.
 WALKER = re.compile(r"(enumerate|iter|next|param|parametrize|range|reversed|zip)$")
 # Conditions that are about the machine.
 MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
-# What functions are called to whom an expected value is no input.
-TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 # A character as it is written, or the verb of a format.
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]|.", re.S)
@@ -125,8 +123,13 @@ def parsed(text):
     return ast.parse("(" + text.strip() + "\n)")
 
 
+def tells(call):
+    """Whether a call only says something of the test."""
+    return called(call) in ("subTest", "fail") or getattr(call.func, "id", "") == "print"
+
+
 def is_call_of_code(call):
-    return not (called(call) in EQUAL or TELLS.match(called(call)) or HELPER.match(called(call)))
+    return not (called(call) in EQUAL | {"append"} or tells(call) or HELPER.match(called(call)))
 
 
 def has_call(node):
@@ -171,6 +174,12 @@ def makes(node):
     return bool(MAKER.match(called(node))) and not has_call(node.func)
 
 
+def asserted_sides(function):
+    """What a function asserts to be equal to something."""
+    asserted = [n.test for n in ast.walk(function) if isinstance(n, ast.Assert)] + [n for n in ast.walk(function) if called(n) in EQUAL]
+    return {s for n in asserted for s in ([n.left, *n.comparators] if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.Eq) else n.args[:2] if called(n) in EQUAL else [])}
+
+
 def parameter_names(decorator):
     names = decorator.args[0]
     return re.split(r"[,\s]+", names.value.strip()) if isinstance(names, ast.Constant) else [getattr(n, "value", "") for n in getattr(names, "elts", [])]
@@ -198,11 +207,14 @@ class Alteration:
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
         # they may be another's input.
-        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n)]
+        self.told = self.gather_told()
+        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n) and n not in self.told]
         asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
-        self.given = {getattr(a, "id", "") for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
-        # helpers are the functions that are no tests.
-        self.helpers = [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and not f.name.startswith("test") and f.name not in self.names]
+        self.given = {a.id for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords] if isinstance(a, ast.Name)} | {a.arg for f in asks for a in f.args.args}
+        # helpers are the functions and classes that are no tests, and have none; kept are edits by which they keep constants.
+        is_test = lambda f: f.name.startswith("test") or f.name in self.names
+        self.helpers = [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and not is_test(f) or isinstance(f, ast.ClassDef) and not any(is_test(n) for n in ast.walk(f) if isinstance(n, FUNCTIONS))]
+        self.kept = []
         # lists are what is given a list.
         self.lists = {self.text(n.targets[0]) for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and (isinstance(n.value, (ast.List, ast.ListComp)) or self.text(n.value) == "list()")}
         self.word = self.draw()
@@ -470,7 +482,7 @@ class Alteration:
     def handed(self):
         """What the function at hand gives to calls that neither compare nor convert it: the code may get it."""
         is_code = lambda n: isinstance(n, ast.Call) and (is_call_of_code(n) or self.appends_to_code(n)) and not any(names.match(called(n)) for names in (CONVERTER, WALKER, COMPARER))
-        calls = [n for n in ast.walk(self.function) if is_code(n)]
+        calls = [n for n in ast.walk(self.function) if is_code(n) and n not in self.told]
         return [n for call in calls for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a) if isinstance(n, (ast.Name, ast.Subscript, ast.Attribute))]
 
     def appends_to_code(self, call):
@@ -542,16 +554,27 @@ class Alteration:
             return len(uses) == 1 and self.attribute(node.attr) or [node]
         if not isinstance(node, ast.Name):
             return [node]
-        messages = [n.msg for n in ast.walk(self.function) if isinstance(n, ast.Assert) and n.msg]
-        messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n)) and not self.appends_to_code(n)]
-        messages = [inner for n in messages for inner in ast.walk(n)]
-        others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in messages and n not in self.sites]
+        lists = [n for n in ast.walk(self.function) if isinstance(n, ast.Call) and called(n) == "append" and not self.appends_to_code(n)]
+        told = self.told.union(*map(ast.walk, lists))
+        others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in told and n not in self.sites]
         is_local = any(isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
-        return [] if others or not is_local and (node.id in self.given or self.is_shared(node.id)) else self.bound(node.id)
+        if others or not is_local and node.id in self.given:
+            return []
+        given = [s for s in self.function.body if isinstance(s, ast.Assign) and any(getattr(t, "id", "") == node.id for t in s.targets)]
+        if len(given) > 1 and not any(node.id in stored(s) for s in self.function.body if s not in given):
+            return [s.value for s in given if s.lineno < node.lineno][-1:]
+        return self.bound(node.id) if is_local or self.keep_for_helpers(node.id) else []
 
-    def is_shared(self, name):
-        """Whether functions of the file besides its tests use a name: a double of the code's own would keep what is altered."""
-        return any(f is not self.function and name in names(f) for f in self.helpers)
+    def keep_for_helpers(self, name):
+        """Has what is no test use the value of a constant in place of its name, since a double of the code would pass on
+        what is altered. Returns whether that can be had."""
+        nodes = {n for f in self.helpers if f is not self.function and name in names(f) for n in ast.walk(f)}
+        values = self.bound(name) if nodes else []
+        is_own = any(isinstance(n, (ast.JoinedStr, ast.Global)) or getattr(n, "arg", "") == name or isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
+        if nodes and (is_own or len(values) != 1 or not isinstance(values[0], ast.Constant)):
+            return False
+        self.kept += [self.replaced(n, self.text(values[0])) for n in nodes if isinstance(n, ast.Name) and n.id == name]
+        return True
 
     # What is altered.
 
@@ -610,7 +633,7 @@ class Alteration:
 
     def expected(self, node, name="", actual=None, holds=False):
         """Alters an expected value, which is compared with the actual one by what has the name, or holds it."""
-        self.sites.append(node)
+        self.sites.add(node)
         if holds: # of which another that is altered may hold it too
             return self.put(VALUE, node, self.replaced(node, self.prefix + "none(" + self.text(node) + ")"))
         values = self.sources(node)
@@ -636,7 +659,16 @@ class Alteration:
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
         swapped = self.calls(right) and not self.calls(left)
-        self.expected(left if swapped else right, name, right if swapped else left, not swapped and name == "assertIn")
+        if name == "assertIn" and not swapped:
+            return self.one_among(left, right)
+        self.expected(left if swapped else right, name, right if swapped else left)
+
+    def one_among(self, member, whole):
+        """Alters what a result must be one of: the values, unless they are so many that others may be among them."""
+        is_display = isinstance(whole, (ast.List, ast.Tuple, ast.Set)) and self.calls(member)
+        if is_display and len(whole.elts) == 1:
+            return self.one_of(member, whole.elts[0])
+        self.expected(whole, "In", member, not is_display or len(whole.elts) > 4)
 
     def one_of_near(self, left, right, distance):
         """Alters the side of a comparison with what is near."""
@@ -667,7 +699,7 @@ class Alteration:
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
             member, whole = node.left, node.comparators[0]
-            self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member, True)))
+            self.expected(member, "In", whole) if isinstance(member, ast.Constant) else self.one_among(member, whole)
         else:
             self.neither(node)
 
@@ -706,6 +738,8 @@ class Alteration:
         names = COMPARER
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             names, node = DIFFERENCE, node.operand
+            while called(node) in ("bool", "list", "tuple") and len(node.args) == 1:
+                node = node.args[0]
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             node, result = node.left, node.comparators[0]
             if isinstance(node, ast.Constant):
@@ -743,8 +777,26 @@ class Alteration:
             self.neither(node, wanted, condition.format(*map(self.text, plain[:count])), [(end - len(name), end, "assertTrue"), (*span, "{}")])
         elif HELPER.match(name) and len(plain) >= 2:
             for argument in plain:
-                if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
-                    self.expected(argument)
+                self.expected_of_helper(argument)
+        else:
+            for argument in self.compared_by_helper(node):
+                self.expected_of_helper(argument)
+
+    def expected_of_helper(self, argument):
+        if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
+            self.expected(argument)
+
+    def compared_by_helper(self, call):
+        """The arguments of a call that a function of the file, which is no test, compares and does nothing else with."""
+        is_method = self.text(call.func) == "self." + called(call)
+        found = [f for f in self.helpers if f.name == called(call) and (is_method or isinstance(call.func, ast.Name)) and not isinstance(f, ast.ClassDef)]
+        if len(found) != 1 or found[0] is self.function:
+            return []
+        sides = asserted_sides(found[0])
+        others = {n.id for n in ast.walk(found[0]) if isinstance(n, ast.Name) and n not in sides | self.told}
+        parameters = [a.arg for a in found[0].args.args][is_method:]
+        given = [*zip(parameters, call.args), *((k.arg, k.value) for k in call.keywords)]
+        return [a for name, a in given if name in {getattr(s, "id", "") for s in sides} - others]
 
     def condition(self, node):
         """Alters what makes a test fail when it is true."""
@@ -759,7 +811,9 @@ class Alteration:
             self.neither(node, False)
 
     def body(self, node):
-        self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
+        self.kinds, self.function, self.holds = [[], [], [], []], node, False
+        # sites are where values are expected; names of a whole file may be those of several functions.
+        self.sites = set() if self.whole else asserted_sides(node)
         # begins is where the first literal is expected, and whether what is returned there is noted and known.
         count, self.begins = len(self.compared), (len(self.source), True)
         # is_covered says that something is left out which is noted where the rest is as it was.
@@ -771,14 +825,16 @@ class Alteration:
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not catches_nothing(g) for n in ast.walk(g)}
-        if self.is_expected_to_fail(node):
-            self.lenient = set(ast.walk(node))
+        failing = {n for f in ast.walk(node) if self.is_expected_to_fail(f) for n in ast.walk(f)}
+        self.lenient |= failing
         guarded = {n.id for n in self.lenient if isinstance(n, ast.Name)}
         self.lenient |= {n for f in ast.walk(node) if f is not node and getattr(f, "name", "") in guarded for n in ast.walk(f)}
         # caught are those at which a test goes on, or is not run to its end when it returns.
         self.caught = {n for g in ast.walk(node) if self.catches(g) or g is not node and getattr(g, "name", "") in guarded for n in ast.walk(g)}
         fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
+            if self.whole and inner in failing:
+                continue
             if isinstance(inner, ast.Assert):
                 self.truth(inner.test)
             elif isinstance(inner, ast.Call):
@@ -879,7 +935,7 @@ class Alteration:
         if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
-        source, count = self.edited(self.edits + self.retell(), 0, len(self.source))
+        source, count = self.edited(self.edits + self.kept + self.retell(), 0, len(self.source))
         if self.prefix.encode() in source:
             source = self.with_helpers(source)
         return source.decode(), count
@@ -918,6 +974,16 @@ class Alteration:
         for kind, text, (row, column), _, _ in tokens:
             if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
                 told.append(replaced(place(row, column), place(row, column) + len(text.encode())))
+        return told
+
+    def gather_told(self):
+        """The nodes of what tests only say, also by a name that nothing else has."""
+        told = {inner for m in self.messages() for inner in ast.walk(m)}
+        told |= {inner for n in ast.walk(self.tree) if isinstance(n, ast.Call) and tells(n) for inner in ast.walk(n)}
+        for function in [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS)]:
+            others = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n not in told}
+            texts = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and stored(n) and not stored(n) & others]
+            told |= {inner for n in texts for inner in ast.walk(n)}
         return told
 
     def messages(self):

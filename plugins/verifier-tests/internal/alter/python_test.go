@@ -31,6 +31,30 @@ func TestOddTestsAlone(t *testing.T) {
 	}
 }
 
+// What a test gives the code in another form is kept, and what it only says of a value, or loops over, is no obstacle to altering it.
+func TestOtherFormsOfValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		isKept bool
+	}{
+		"formatted for the code":     {"def test_a():\n    text = 'abc'\n    line = '{} x'.format(text)\n    assert f(line) == text\n", true},
+		"in a literal for the code":  {"def test_a():\n    text = 'abc'\n    line = f'{text} x'\n    assert f(line) == text\n", true},
+		"given to the code's format": {"def test_a():\n    text = 'abc'\n    assert m.format(text) == text\n", true},
+		"printed by the code":        {"def test_a():\n    text = 'abc'\n    m.print(text)\n    assert m.out() == text\n", true},
+		"in a message":               {"def test_a():\n    text = 'abc'\n    said = f'no {text}'\n    print(text)\n    assert f(1) == text, said\n", false},
+		"rows of a class":            {"class TestA:\n    ROWS = [(1, 'abc')]\n    def test_a(self):\n        for x, want in self.ROWS:\n            f(x, 2)\n            assert g(x) == want\n", false},
+		"expected twice":             {"def test_a():\n    want = 'abc'\n    assert f(1) == want\n    assert f(2) == want\n", false},
+		"in a double":                {"WANT = 'abc'\n\nclass Double:\n    said = WANT\n\ndef test_a():\n    assert f(Double()) == WANT\n", false},
+		"in a helper":                {"def run(f, x, want):\n    assert f(x) == want\n\ndef test_a():\n    run(f, 1, 'abc')\n", false},
+		"a helper's input":           {"def run(f, x):\n    assert f(x) == x\n\ndef test_a():\n    run(f, 'abc')\n    assert f(1) == 2\n", true},
+	} {
+		sources := alterOne(t, &Request{Way: Expectation, Seed: 5, Record: ".rec", Files: []Source{{Path: "test_a.py", Text: c.text}}})
+		if len(sources) != 1 || sources[0].Fault != "" || strings.Contains(strings.Replace(sources[0].Text, "said = 'abc'", "", 1), "'abc'") != c.isKept {
+			t.Errorf("%s: %+v", name, sources)
+		}
+	}
+}
+
 // The time for a file grows about like its length.
 func TestTimeOfLongPythonFiles(t *testing.T) {
 	python, err := exec.LookPath("python3")

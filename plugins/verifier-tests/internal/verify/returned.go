@@ -68,10 +68,13 @@ func withoutMarks(notes []string) (values []string) {
 	return values
 }
 
-// titleOf returns the name of a test in a file, or says that it is computed.
+// titleOf returns the name of a test in a file, or says that it is computed or, with a whole command, unknown.
 func titleOf(test, file string) string {
-	if test == "*" {
+	switch test {
+	case "*":
 		return "a test with a computed title in " + file
+	case "":
+		return "a test in " + file
 	}
 	return test
 }

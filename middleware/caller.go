@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -32,12 +33,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if d == nil {
 		return nil, unavailableError(s.Model.Name)
 	}
+	begun := time.Now()
 	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
 	stream := c.newStream(d, s)
 	resp, err := c.generate(callCtx, t, d, s, stream)
 	if stream.draft != nil && stream.draft.verdict != nil {
-		d.record(nil)
+		d.record(begun, nil)
 		s.Cut = stream.draft.verdict
 		return stream.draft.answer(d), nil
 	}
@@ -49,13 +51,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		failed := c.failure(err, s, d, resp, stream)
 		failed.Elsewhere = failed.Retry && more
 		if stream.callerErr != nil { // the server was answering, so it is healthy
-			d.record(nil)
+			d.record(begun, nil)
 		} else {
-			d.record(failed)
+			d.record(begun, failed)
 		}
 		return nil, failed
 	}
-	d.record(nil)
+	d.record(begun, nil)
 	s.Shown = stream.shown
 	if stream.shown { // parallel calls show nothing and must not write to c concurrently
 		c.live = true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type deployment struct {
 	breaker  *breaker
 	// pausedUntil is the end of a pause that the server requested, in Unix nanoseconds; 0 for none.
 	pausedUntil atomic.Int64
+	// succeeded is when a call last succeeded, in Unix nanoseconds.
+	succeeded atomic.Int64
 }
 
 func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) {
@@ -105,9 +108,17 @@ func (d *deployment) notBefore() time.Time {
 
 const maxPause = 5 * time.Minute
 
-// record records the outcome of a call; nil means success.
-func (d *deployment) record(failed *step.CallError) {
-	d.breaker.record(failed)
+// record records the outcome of a call that began then; nil means success. That a call took too long says nothing about
+// the server's health if others have succeeded meanwhile.
+func (d *deployment) record(begun time.Time, failed *step.CallError) {
+	switch {
+	case failed == nil:
+		d.succeeded.Store(time.Now().UnixNano())
+		d.breaker.record(nil)
+	case hasCode(failed, llms.ErrCodeTimeout) && d.succeeded.Load() > begun.UnixNano() && !d.breaker.isHalfOpen():
+	default:
+		d.breaker.record(failed)
+	}
 	switch {
 	case failed != nil && failed.After > 0:
 		d.pausedUntil.Store(time.Now().Add(min(failed.After, maxPause)).UnixNano())
@@ -169,6 +180,8 @@ func (b *breaker) isOpen() bool {
 	return b.circuit != nil && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.isOpenElsewhere()
 }
 
+func (b *breaker) isHalfOpen() bool { return b.circuit != nil && b.circuit.IsHalfOpen() }
+
 func (b *breaker) permits() bool {
 	return !b.isOpenElsewhere() && (b.circuit == nil || b.circuit.TryAcquirePermit())
 }
@@ -181,13 +194,13 @@ func (b *breaker) record(failed *step.CallError) {
 	case b.circuit == nil:
 	case failed == nil:
 		b.circuit.RecordSuccess()
-	case isRateLimited(failed):
+	case hasCode(failed, llms.ErrCodeRateLimit):
 		if b.circuit.IsHalfOpen() {
 			b.circuit.RecordSuccess()
 		}
 	case failed.Retry:
 		b.circuit.RecordFailure()
-		if b.peers != nil && b.circuit.IsOpen() {
+		if b.peers != nil && b.circuit.IsOpen() && !isDial(failed) {
 			b.peers.Opened(b.name, time.Now().Add(b.circuit.RemainingDelay()))
 		}
 	case b.circuit.IsHalfOpen():
@@ -196,7 +209,14 @@ func (b *breaker) record(failed *step.CallError) {
 	}
 }
 
-func isRateLimited(failed *step.CallError) bool {
+func hasCode(failed *step.CallError, code llms.ErrorCode) bool {
 	typed, ok := errors.AsType[*llms.Error](failed.Err)
-	return ok && typed.Code == llms.ErrCodeRateLimit
+	return ok && typed.Code == code
+}
+
+// isDial reports whether no connection was made. The reason may be this machine (no file descriptors, no resolver, no
+// route), which must not stop others.
+func isDial(failed *step.CallError) bool {
+	lost, ok := errors.AsType[*net.OpError](failed.Err)
+	return ok && lost.Op == "dial"
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -163,6 +164,7 @@ func (e *embeddingRequest) Call(ctx context.Context, s *step.Call) (*sdk.Answer,
 	if d == nil {
 		return nil, unavailableError(s.Model.Name)
 	}
+	begun := time.Now()
 	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
 	response, usage, err := d.llm.(Embedder).Embed(callCtx, e.request)
@@ -174,9 +176,9 @@ func (e *embeddingRequest) Call(ctx context.Context, s *step.Call) (*sdk.Answer,
 			failed.Usage = sdk.Usage{InputTokens: (len(e.request) + 3) / 4, Estimated: true}
 		}
 		failed.Elsewhere = failed.Retry && more
-		d.record(failed)
+		d.record(begun, failed)
 		return nil, failed
 	}
-	d.record(nil)
+	d.record(begun, nil)
 	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop", NotSent: e.notSent}, nil
 }

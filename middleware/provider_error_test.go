@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,9 +237,12 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 }
 
 // elsewhere has circuits that other processes have opened.
-type elsewhere struct{ names []string }
+type elsewhere struct {
+	names  []string
+	opened atomic.Int32
+}
 
-func (e *elsewhere) Opened(string, time.Time) {}
+func (e *elsewhere) Opened(string, time.Time) { e.opened.Add(1) }
 
 func (e *elsewhere) Until(name string) time.Time {
 	if slices.ContainsFunc(e.names, func(n string) bool { return strings.HasSuffix(name, "/"+n) }) {
@@ -265,7 +271,7 @@ func TestDeploymentsAreAskedInOrder(t *testing.T) {
 					return nil, errors.New("status code: 503")
 				}}})
 			}
-			m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}, Circuits: &elsewhere{c.open}, Step: step.Config{Retry: step.Retry{MaxAttempts: 2}}})
+			m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}, Circuits: &elsewhere{names: c.open}, Step: step.Config{Retry: step.Retry{MaxAttempts: 2}}})
 			var open []string
 			for _, name := range c.open {
 				open = append(open, "small ("+name+")")
@@ -296,6 +302,53 @@ func TestWhenACircuitOpens(t *testing.T) {
 		}
 		if got := m.OpenCircuits(); (len(got) == 1 && got[0] == "small") != (failures >= 0) {
 			t.Errorf("failures %d: open are %v", failures, got)
+		}
+	}
+}
+
+// Long calls that time out together open no circuit while shorter ones succeed: a tenant cannot stop the others.
+func TestTimeoutsBesideSuccesses(t *testing.T) {
+	for _, succeeds := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			candidate := small(&fake{say: func(ctx context.Context, m []llms.MessageContent, _ *llms.CallOptions) (*llms.ContentResponse, error) {
+				if fmt.Sprint(m[0].Parts[0]) == fmt.Sprint(llms.TextPart("short")) {
+					return text("fine"), nil
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			candidate.Timeout = time.Minute
+			m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
+			for range 6 {
+				go m.GenerateContent(t.Context(), human("long"))
+			}
+			time.Sleep(time.Second)
+			if succeeds {
+				if _, err := m.GenerateContent(t.Context(), human("short")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute)
+			if open := m.OpenCircuits(); (len(open) == 0) != succeeds {
+				t.Errorf("succeeds %t: open are %v", succeeds, open)
+			}
+		})
+	}
+}
+
+// What may be a shortage of this machine opens no circuit of others.
+func TestCircuitsOfOthers(t *testing.T) {
+	for err, want := range map[error]int32{
+		&net.OpError{Op: "dial", Err: syscall.EMFILE}:     0,
+		&net.OpError{Op: "read", Err: syscall.ECONNRESET}: 1,
+	} {
+		shared := &elsewhere{}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(fails(err))}, Circuits: shared})
+		for range 5 {
+			_, _ = m.GenerateContent(t.Context(), human("hello")) // it fails
+		}
+		if got := shared.opened.Load(); got != want || len(m.OpenCircuits()) != 1 {
+			t.Errorf("%v: %d announced, open are %v", err, got, m.OpenCircuits())
 		}
 	}
 }

@@ -88,24 +88,18 @@ func (f *catalogFlags) compare(s Streams) error {
 		return nil
 	}
 	if f.out != "" {
-		err = f.write(s, blocks)
+		if blocks, err = policies.Format(f.out, blocks); err == nil {
+			err = os.WriteFile(f.out, blocks, 0o644) //nolint:gosec // prices are no secret
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Err, "\nwritten to %s\n", f.out)
 	}
-	if err == nil && f.detailed {
-		err = &exitError{Code: exitChanges, Err: errPrices}
+	if f.detailed {
+		return &exitError{Code: exitChanges, Err: errPrices}
 	}
-	return err
-}
-
-func (f *catalogFlags) write(s Streams, blocks []byte) error {
-	blocks, err := policies.Format(f.out, blocks)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(f.out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
-		return err
-	}
-	_, err = fmt.Fprintf(s.Err, "\nwritten to %s\n", f.out)
-	return err
+	return nil
 }
 
 func printPriceChanges(p *printer, changes []policies.PriceChange) {

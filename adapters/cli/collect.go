@@ -12,11 +12,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
 type collectFlags struct {
@@ -179,19 +176,15 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, err = submit(ctx, f.queue, o.Policy, f.sets)
+	jobs, err = submit(ctx, f.queue, id, o.Policy, f.sets, queue.RunOptions{Warn: warnRarely(s)})
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy}
+	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy, Run: jobs.run}
 	if f.capUSD > 0 {
 		// A tiny cap lets the run itself report that nothing is left; 0 would mean no cap.
 		o.Queue.CapUSD = max(f.capUSD-spent, 1e-9)
 	}
-	if err := jobs.begin(ctx, id, queue.RunOptions{Warn: jobs.warn(s)}); err != nil {
-		return nil, nil, errors.Join(err, jobs.close(ctx))
-	}
-	o.Queue.Run = jobs.run
 	return jobs, forget, nil
 }
 
@@ -203,14 +196,14 @@ func (f *collectFlags) printComparison(s Streams) error {
 	}
 	table = table.Complete()
 	quality, cost := table.MeanQualities(), table.MeanCosts()
-	p := &printer{w: s.Out}
+	p := &printer{s.Out}
 	p.f("on the %s that all completed:\n", count(len(table.Queries), "task"))
 	tab := p.table(column{name: "model"}, column{"runs right %", true}, column{"USD per run", true})
 	for m, name := range table.Models {
 		tab.row(name, percent(quality[m]), dollars(cost[m]))
 	}
 	tab.print()
-	return p.err
+	return nil
 }
 
 func dearestOf(table *outcome.Table) int {
@@ -222,29 +215,4 @@ func dearestOf(table *outcome.Table) int {
 		}
 	}
 	return dearest
-}
-
-// replaySavings returns an account that compares steps replayed on the table with its most expensive model, and the
-// sink that feeds it.
-func replaySavings(table *outcome.Table) (*savings.Account, step.Sink) {
-	dearest := dearestOf(table)
-	account := &savings.Account{Baseline: table.Models[dearest]}
-	rows := map[string]int{}
-	for q, id := range table.Queries {
-		rows[id] = q
-	}
-	return account, func(_ context.Context, t *sdk.Trace) {
-		if q, ok := rows[t.QueryID]; ok {
-			if would := outcome.At(table.CostUSD, q, dearest); !math.IsNaN(would) {
-				quality := math.NaN()
-				if chosen := table.Index(t.Chosen); chosen >= 0 {
-					quality = outcome.At(table.Quality, q, chosen)
-				}
-				account.Compare(savings.StoredTraces{
-					SpentUSD: t.CostUSD, BaselineUSD: would, Answered: t.Chosen != "",
-					Quality: quality, BaselineQuality: outcome.At(table.Quality, q, dearest),
-				})
-			}
-		}
-	}
 }

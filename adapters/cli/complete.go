@@ -17,24 +17,22 @@ import (
 func complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"policy": policyNames, "against": policyNames,
-		"strategy": completeFrom(cascade.Names), "strategies": completeFrom(eval.StrategyNames), "order": cobra.NoFileCompletions,
-		"estimator": completeFrom(eval.Estimators),
-		"judge":     completeFrom(func() []string { return judges }),
-		"for":       completeFrom(func() []string { return programKinds }),
-		"lang":      completeFrom(func() []string { return []string{"go", "python"} }),
-		"verdict":   completeFrom(func() []string { return []string{"passed", "failed", "inconclusive"} }),
-		"by":        completeFrom(func() []string { return []string{"day", "tenant", "key", "policy", "model", "account"} }),
+		"strategy": fixed(cascade.Names()...), "strategies": fixed(eval.StrategyNames()...), "order": cobra.NoFileCompletions,
+		"estimator": fixed(eval.Estimators()...),
+		"judge":     fixed(judges...),
+		"for":       fixed(programKinds...),
+		"lang":      fixed("go", "python"),
+		"verdict":   fixed("passed", "failed", "inconclusive"),
+		"by":        fixed("day", "tenant", "key", "policy", "model", "account"),
+	}
+	experiments := []string{"all\tevery one of them"}
+	for _, p := range paper.Presets() {
+		experiments = append(experiments, p.Name+"\t"+p.Title)
 	}
 	arguments := map[string]cobra.CompletionFunc{
 		"stepfall policy validate": policyNames, "stepfall policy plan": completeFirst(policyNames), "stepfall policy show": completeFirst(policyNames),
 		"stepfall plugin ls": completeFirst(pluginNames), "stepfall plugin check": pluginNames,
-		"stepfall dev paper": completeFrom(func() []string {
-			names := []string{"all\tevery one of them"}
-			for _, p := range paper.Presets() {
-				names = append(names, p.Name+"\t"+p.Title)
-			}
-			return names
-		}),
+		"stepfall dev paper": fixed(experiments...),
 	}
 	visitCommands(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {
@@ -59,11 +57,10 @@ func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// completeFrom completes from a list of words, each with an optional description after a tab.
-func completeFrom(words func() []string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return withPrefix(words(), begun), cobra.ShellCompDirectiveNoFileComp
-	}
+// fixed completes from a list of words, each with an optional description after a tab; shells leave out those that do
+// not begin as what is typed.
+func fixed(words ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
 func completeFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
@@ -75,10 +72,6 @@ func completeFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-func withPrefix(words []string, begun string) []string {
-	return slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
-}
-
 // policyNames completes the names of library policies, and files.
 func policyNames(_ *cobra.Command, _ []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if !strings.HasPrefix(begun, "lib") {
@@ -87,7 +80,7 @@ func policyNames(_ *cobra.Command, _ []string, begun string) (names []cobra.Comp
 	for _, name := range policies.Library() {
 		names = append(names, "library:"+name+"\t"+purpose(name))
 	}
-	return withPrefix(names, begun), cobra.ShellCompDirectiveNoFileComp
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func pluginNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -100,5 +93,5 @@ func pluginNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion
 			out = append(out, found.Name)
 		}
 	}
-	return withPrefix(out, begun), cobra.ShellCompDirectiveNoFileComp
+	return out, cobra.ShellCompDirectiveNoFileComp
 }

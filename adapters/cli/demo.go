@@ -222,30 +222,17 @@ func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about
 		models, stop = nil, server.Close
 		about = "SCRIPTED models (no key found): their answers are fixed, wrong ones included; the tests that judge them are real"
 		for i, name := range tasks.Models() {
-			models = append(models, offer{name: name, provider: "openai", served: name, url: server.URL(), free: true, longest: 16384, mean: []float64{0.4, 0.7, 0.9}[i]})
+			models = append(models, offer{Name: name, Provider: "openai", Served: name, URL: server.URL(), Free: true, Longest: 16384, Mean: []float64{0.4, 0.7, 0.9}[i]})
+		}
+	}
+	for i := range models {
+		if m := &models[i]; m.Free { // at the prices of three sizes of one family
+			m.Free, m.InputUSD = false, []float64{0.1, 0.4, 2}[min(i, 2)]
 		}
 	}
 	var b strings.Builder
-	for i, m := range models {
-		if m.free { // at the prices of three sizes of one family
-			m.free, m.inputUSD = false, []float64{0.1, 0.4, 2}[min(i, 2)]
-		}
-		m.write(&b)
+	if err := policyText.ExecuteTemplate(&b, "demo", models); err != nil {
+		return "", nil, errors.Join(err, stop())
 	}
-	b.WriteString(`verifier "tests" {
-  plugin = "verifier-tests"
-  config {
-    command   = ["go", "test", "-vet=off", "-timeout=8s", "./..."]
-    timeout   = "60s"
-    preflight = false # the bundled tasks are known to fail for the right reason
-    reruns    = 0     # and not to be flaky
-  }
-  on_unavailable = "fail"
-}
-
-strategy "cascade_route" {
-  lambda = 50 # a solved task is worth two cents
-}
-`)
 	return about, stop, os.WriteFile(path, []byte(b.String()), 0o644)
 }

@@ -314,16 +314,6 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 		return usage("--tenant requires --release, and cannot be combined with KEY or another change")
 	case id == "" && !isTenant:
 		return usage("KEY is required, or --release --tenant TENANT")
-	}
-	if err := f.checkActions(actions); err != nil {
-		return err
-	}
-	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
-}
-
-// checkActions checks which actions the flags combine: some exclude each other.
-func (f *keyFlags) checkActions(actions int) error {
-	switch {
 	case f.grace < 0:
 		return usage("--grace must not be negative")
 	case (f.rotate || f.revoke) && actions > 1:
@@ -331,7 +321,7 @@ func (f *keyFlags) checkActions(actions int) error {
 	case actions == 0:
 		return usage("nothing to change: give a limit, --note, --release, --rotate or --revoke")
 	}
-	return nil
+	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
 }
 
 // releaseTenant releases the reservations of dead processes on a tenant's account, and prints the account.

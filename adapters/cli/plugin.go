@@ -37,6 +37,9 @@ func pluginHost(s Streams, argument string) (*host.Host, string, error) {
 	name := argument
 	if isPath(argument) {
 		name = strings.TrimSuffix(filepath.Base(argument), ".exe")
+		if abs, err := filepath.Abs(argument); err == nil {
+			argument = abs
+		}
 		cfg.Plugins = map[string]host.PluginConfig{name: {Path: argument}}
 	}
 	h, err := host.New(cfg)
@@ -115,12 +118,7 @@ func fetchInfo(ctx context.Context, s Streams, path string) (info *wire.Info, er
 }
 
 func describePlugin(ctx context.Context, s Streams, argument string) error {
-	h, name, err := pluginHost(s, argument)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	info, err := h.Info(ctx, name)
+	info, err := fetchInfo(ctx, s, argument)
 	if err != nil {
 		return err
 	}

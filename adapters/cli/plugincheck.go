@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 func newPluginCheckCommand(s Streams) *cobra.Command {
@@ -151,22 +152,15 @@ func (d *doctor) find(argument string) []host.PluginFile {
 }
 
 func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
+	begun := time.Now()
 	sum, err := host.Checksum(f.Path)
+	var info *wire.Info
 	if err == nil {
-		err = d.ask(ctx, f)
+		info, err = fetchInfo(ctx, d.s, f.Path)
 	}
 	if err != nil {
 		d.line("BAD", f.Name, err.Error())
 		return
-	}
-	d.line("ok", f.Name, "checksum "+sum)
-}
-
-func (d *doctor) ask(ctx context.Context, f host.PluginFile) error {
-	begun := time.Now()
-	info, err := fetchInfo(ctx, d.s, absolutePath(f.Path))
-	if err != nil {
-		return err
 	}
 	roles := make([]string, len(info.Roles))
 	for i, r := range info.Roles {
@@ -174,14 +168,8 @@ func (d *doctor) ask(ctx context.Context, f host.PluginFile) error {
 	}
 	d.line("ok", f.Name, fmt.Sprintf("%s %s, %s, answered within %d ms", info.Name, info.Version, strings.Join(roles, ", "), time.Since(begun).Milliseconds()))
 	if info.Name != f.Name {
-		return fmt.Errorf("the plugin is called %q: the program must have that name", info.Name)
+		d.line("BAD", f.Name, fmt.Sprintf("the plugin is called %q: the program must have that name", info.Name))
+		return
 	}
-	return nil
-}
-
-func absolutePath(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
+	d.line("ok", f.Name, "checksum "+sum)
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -146,8 +148,8 @@ func (f *validateFlags) run(ctx context.Context, s Streams, paths []string) erro
 		}
 	}
 	all.Valid = bad == 0
-	err := s.render(all, func(p *printer) {
-		p.err = all.Diagnostics.Write(s.Err)
+	err := s.render(all, func(*printer) {
+		_ = all.Diagnostics.Write(s.Err) // an error that cannot be written still fails the command
 		for _, path := range slices.Sorted(maps.Keys(all.Notes)) {
 			fmt.Fprintf(s.Err, "note on %s: %s\n", path, all.Notes[path])
 		}
@@ -178,7 +180,15 @@ func (f *validateFlags) formatFiles(s Streams, paths []string) error {
 }
 
 func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err error) {
-	src, err := readPolicy(path)
+	file, info, err := regular.Open(os.OpenFile, path)
+	if errors.Is(err, fs.ErrInvalid) { // a pipe or a device may never end
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	src, err := io.ReadAll(io.LimitReader(file, 2<<20)) // twice the size limit of a policy file proves it too large
 	if err != nil {
 		return false, err
 	}
@@ -195,38 +205,10 @@ func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err 
 	if f.diff {
 		return true, nil
 	}
-	return true, replaceFile(path, out)
+	return true, regular.Replace(path, out, info.Mode())
 }
 
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
-
-// readPolicy reads a policy file, but no more than proves it too large. It refuses pipes and devices, which may never
-// end.
-func readPolicy(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	const enough = 2 << 20 // twice the size limit of a policy file
-	return io.ReadAll(io.LimitReader(file, enough))
-}
-
-// replaceFile replaces a file atomically, and keeps its mode.
-func replaceFile(path string, content []byte) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	return regular.Replace(path, content, info.Mode())
-}
 
 // printDiff compares line by line by number, since formatting hardly ever moves lines.
 func printDiff(s Streams, before, after string) {
@@ -269,7 +251,11 @@ to the same policy. Secrets are printed as the env() call that reads them.`,
 			settings := slices.DeleteFunc(slices.Clone(p.Settings()), func(s policies.Setting) bool {
 				return s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults
 			})
-			return s.render(settings, func(w *printer) { w.err = p.Show(s.Out, o) })
+			var text bytes.Buffer
+			if err := p.Show(&text, o); err != nil {
+				return err
+			}
+			return s.render(settings, func(w *printer) { w.raw(text.String()) })
 		},
 	}
 	f.add(cmd)

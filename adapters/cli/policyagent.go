@@ -67,7 +67,7 @@ func programOf(dir string) (program, file string) {
 		return nil
 	})
 	if err == nil && file != "" {
-		return programAgent, file
+		return programAgent, filepath.ToSlash(file)
 	}
 	return programChat, ""
 }
@@ -78,11 +78,7 @@ func pairOf(list []offer) (*policies.Pair, error) {
 	if len(list) == 0 {
 		return nil, errors.New("the environment offers none: set two of " + otherKeys(nil))
 	}
-	var b strings.Builder
-	for _, o := range list {
-		o.write(&b)
-	}
-	p, err := policies.Parse("models.hcl", []byte(b.String()+"strategy \"route\" {\n  worth_usd = 1\n}\n"), policies.LoadOptions{WithoutSecrets: true})
+	p, err := parseOffers(list)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +93,7 @@ func pairOf(list []offer) (*policies.Pair, error) {
 func otherKeys(list []offer) string {
 	var keys []string
 	for _, m := range makers {
-		if !slices.ContainsFunc(list, func(o offer) bool { return o.key == m.key }) {
+		if !slices.ContainsFunc(list, func(o offer) bool { return o.Key == m.key }) {
 			keys = append(keys, m.key)
 		}
 	}

@@ -24,21 +24,32 @@ func extremesByPrice(list []offer) []offer {
 
 // priceRank returns a sort key for price: free offers first, the others by guessed quality.
 func (o offer) priceRank() float64 {
-	if o.free {
+	if o.Free {
 		return 0
 	}
-	return o.mean
+	return o.Mean
 }
 
+// offer is a model that the environment offers.
 type offer struct {
-	name, provider, served, key, url, note string
-	free                                   bool
-	mean                                   float64
-	// inputUSD is the price of a million input tokens, a quarter of that of output tokens; 0 means that the catalogue
-	// has it.
-	inputUSD float64
-	// longest is the longest answer in tokens, where the catalogue does not have it.
-	longest int
+	Name, Provider, Served, Key, URL, Note string
+	Free                                   bool
+	Mean                                   float64
+	// InputUSD is the price of a million input tokens; 0 means that the catalogue has it.
+	InputUSD float64
+	// Longest is the longest answer in tokens, where the catalogue does not have it.
+	Longest int
+}
+
+// OutputUSD returns the price of a million output tokens.
+func (o offer) OutputUSD() float64 { return 4 * o.InputUSD }
+
+// Timeout returns the time for an answer of 64,000 tokens at 110 tokens per second, less for small models.
+func (o offer) Timeout() string {
+	if strings.HasSuffix(o.Name, "small") {
+		return "3m"
+	}
+	return "10m"
 }
 
 // offers returns the models that the environment offers, each provider's from cheap to expensive.
@@ -49,7 +60,7 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 			host = "http://" + host
 		}
 		for _, name := range ollamaModels(ctx, host) {
-			list = append(list, offer{name: name, provider: "ollama", served: name, url: host, free: true, mean: 0.5})
+			list = append(list, offer{Name: name, Provider: "ollama", Served: name, URL: host, Free: true, Mean: 0.5})
 		}
 	}
 	for _, m := range makers {
@@ -58,9 +69,9 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 		}
 		variable := provider.AddressVariable(m.provider)
 		for _, o := range m.models {
-			o.provider, o.key, o.url = m.provider, m.key, getenv(variable)
-			if o.url != "" {
-				o.note = "served by " + variable + ": replace by this server's model names and prices"
+			o.Provider, o.Key, o.URL = m.provider, m.key, getenv(variable)
+			if o.URL != "" {
+				o.Note = "served by " + variable + ": replace by this server's model names and prices"
 			}
 			list = append(list, o)
 		}
@@ -76,11 +87,11 @@ type maker struct {
 
 // makers lists each provider's models from cheap to expensive.
 var makers = []maker{
-	{"openai", "OPENAI_API_KEY", []offer{{name: "gpt-small", served: "gpt-4.1-mini", mean: 0.6}, {name: "gpt-large", served: "gpt-4.1", mean: 0.75}}},
-	{"anthropic", "ANTHROPIC_API_KEY", []offer{{name: "claude-small", served: "claude-haiku-4-5", mean: 0.65}, {name: "claude-large", served: "claude-sonnet-4-5", mean: 0.8}}},
-	{"gemini", "GEMINI_API_KEY", []offer{{name: "gemini-small", served: "gemini-2.5-flash", mean: 0.6}, {name: "gemini-large", served: "gemini-2.5-pro", mean: 0.75}}},
+	{"openai", "OPENAI_API_KEY", []offer{{Name: "gpt-small", Served: "gpt-4.1-mini", Mean: 0.6}, {Name: "gpt-large", Served: "gpt-4.1", Mean: 0.75}}},
+	{"anthropic", "ANTHROPIC_API_KEY", []offer{{Name: "claude-small", Served: "claude-haiku-4-5", Mean: 0.65}, {Name: "claude-large", Served: "claude-sonnet-4-5", Mean: 0.8}}},
+	{"gemini", "GEMINI_API_KEY", []offer{{Name: "gemini-small", Served: "gemini-2.5-flash", Mean: 0.6}, {Name: "gemini-large", Served: "gemini-2.5-pro", Mean: 0.75}}},
 	{"mistral", "MISTRAL_API_KEY", []offer{
-		{name: "mistral-small", served: "mistral-small-latest", mean: 0.5, longest: 8192}, {name: "mistral-large", served: "mistral-large-latest", mean: 0.65, longest: 8192},
+		{Name: "mistral-small", Served: "mistral-small-latest", Mean: 0.5, Longest: 8192}, {Name: "mistral-large", Served: "mistral-large-latest", Mean: 0.65, Longest: 8192},
 	}},
 }
 

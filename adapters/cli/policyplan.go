@@ -14,14 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
-	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // planDraws is how often each query is drawn from the beliefs, with the seed planSeed.
@@ -121,13 +119,8 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	bar := newProgress(s.Err, world.Len()*len(all), "planning")
 	results := make([]*forecast.Forecast, len(all))
-	var account *savings.Account
 	for i, p := range all {
-		var record step.Sink
-		if table, ok := worlds[i].(*forecast.Table); ok {
-			account, record = replaySavings(table.Outcomes)
-		}
-		if results[i], err = forecast.New(ctx, p, worlds[i], forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
+		if results[i], err = forecast.New(ctx, p, worlds[i], forecast.Options{Seed: planSeed, Progress: bar.add}); err != nil {
 			return addResumeHint(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan writes nothing; run the same command to start over")
 		}
 	}
@@ -139,13 +132,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		}
 		made.unread = unreadVerdicts(next, table.Outcomes)
 	}
-	err = s.render(made, func(p *printer) {
-		made.print(p, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
-		if account != nil {
-			saved := account.Result()
-			p.printSavings(&saved)
-		}
-	})
+	err = s.render(made, func(p *printer) { made.print(p, f.outcomes != "", f.outcomes == "" && f.traces == "", next) })
 	if err == nil && f.detailed && made.Changed {
 		err = &exitError{Code: exitChanges, Err: errChanges}
 	}

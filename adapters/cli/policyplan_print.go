@@ -135,6 +135,7 @@ func (p *madePlan) alwaysRows() []planRow {
 		{"share of that", "%.1f %%", false, of(func(a *forecast.Always) float64 { return 100 * a.Share }), func(r *forecast.Forecast) (low, high float64) {
 			return forecast.RepeatInterval(100*r.Always.Share, 100*r.Always.ShareStdError)
 		}},
+		{"its quality, judged", "%.4f", true, of(func(a *forecast.Always) float64 { return a.Quality }), nil},
 	}
 }
 

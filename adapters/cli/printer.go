@@ -9,11 +9,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 )
 
-// printer writes until the first error and keeps it.
-type printer struct {
-	w   io.Writer
-	err error
-}
+// printer writes text for people. An [errorWriter] below it remembers what cannot be written.
+type printer struct{ w io.Writer }
 
 // f prints a formatted text. It escapes control characters in string arguments, which may come from models and files.
 func (p *printer) f(format string, args ...any) {
@@ -22,17 +19,11 @@ func (p *printer) f(format string, args ...any) {
 			args[i] = say.Plain(text)
 		}
 	}
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
+	fmt.Fprintf(p.w, format, args...)
 }
 
 // raw prints text unescaped, for other programs.
-func (p *printer) raw(text string) {
-	if p.err == nil {
-		_, p.err = io.WriteString(p.w, text)
-	}
-}
+func (p *printer) raw(text string) { fmt.Fprint(p.w, text) }
 
 // cut truncates a line, which is printed after before other characters, to the width of the terminal, if there is
 // one.

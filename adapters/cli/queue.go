@@ -24,31 +24,28 @@ type submission struct {
 	queue  *queue.Queue
 	run    *queue.Run
 	policy queue.Policy
-	keep   time.Duration // retention of the run
 }
 
-func submit(ctx context.Context, url string, p *policies.Policy, sets []string) (*submission, error) {
+// submit sends a policy to a queue and begins the run with this id.
+func submit(ctx context.Context, url, id string, p *policies.Policy, sets []string, o queue.RunOptions) (*submission, error) {
 	s, err := postgres.Open(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("--queue: %w", err)
 	}
 	jobs := &submission{store: s}
 	if p.Retention != nil {
-		jobs.keep = cmp.Or(p.Retention.Jobs, -1)
+		o.Keep = cmp.Or(p.Retention.Jobs, -1)
 	}
 	if jobs.queue, err = queue.Open(ctx, s.Pool()); err == nil {
 		jobs.policy, err = jobs.queue.SendPolicy(ctx, p, sets...)
+	}
+	if err == nil {
+		jobs.run, err = jobs.queue.Begin(ctx, id, o)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("--queue: %w", err), s.Close())
 	}
 	return jobs, nil
-}
-
-func (j *submission) begin(ctx context.Context, id string, o queue.RunOptions) (err error) {
-	o.Keep = j.keep
-	j.run, err = j.queue.Begin(ctx, id, o)
-	return err
 }
 
 func (j *submission) queueOf() *queue.Queue {
@@ -63,15 +60,11 @@ func (j *submission) close(ctx context.Context) error {
 	if j == nil {
 		return nil
 	}
-	var err error
-	if j.run != nil {
-		err = j.run.Close(ctx)
-	}
-	return errors.Join(err, j.store.Close())
+	return errors.Join(j.run.Close(ctx), j.store.Close())
 }
 
-// warn returns a function that prints warnings, at most one every ten seconds.
-func (*submission) warn(s Streams) func(string) {
+// warnRarely returns a function that prints warnings, at most one every ten seconds.
+func warnRarely(s Streams) func(string) {
 	var mu sync.Mutex
 	var last time.Time
 	return func(text string) {

@@ -17,9 +17,8 @@ func (s Streams) render(result any, text func(p *printer)) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(result)
 	}
-	p := &printer{w: s.Out}
-	text(p)
-	return p.err
+	text(&printer{s.Out})
+	return nil
 }
 
 func (p *printer) table(columns ...column) *grid { return newTable(p.w, columns...) }

@@ -223,12 +223,9 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := submit(ctx, f.queue, p, f.sets)
+	jobs, err := submit(ctx, f.queue, "serve-"+rand.Text(), p, f.sets, queue.RunOptions{Warn: func(text string) { o.Logger.Warn(text) }})
 	if err != nil {
 		return nil, err
-	}
-	if err := jobs.begin(ctx, "serve-"+rand.Text(), queue.RunOptions{Warn: func(text string) { o.Logger.Warn(text) }}); err != nil {
-		return nil, errors.Join(err, jobs.close(ctx))
 	}
 	o.Verifiers = jobs.run.Verifiers(jobs.policy)
 	return jobs, nil

@@ -200,7 +200,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	// A policy's estimate for an attempt is a guess: without calls of the baseline no savings are claimed.
 	if result := account.Result(); !f.json && result.IsMeasured() {
-		(&printer{w: s.Out}).printSavings(&result)
+		(&printer{s.Out}).printSavings(&result)
 	}
 	return f.exit(ctx, results, runErr, solver)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -19,7 +18,7 @@ import (
 )
 
 func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver *swe.Solver, trees string) error {
-	p := &printer{w: s.Out}
+	p := &printer{s.Out}
 	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}
 	notes, err := b.Check(ctx, list)
 	if err != nil {
@@ -43,7 +42,7 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 		}
 	}
 	p.f("no model was called\n")
-	return p.err
+	return nil
 }
 
 // missingLayers prints the isolation layers that are missing, and why.
@@ -63,13 +62,15 @@ func isolation(layers []string) string {
 }
 
 func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, single bool) error {
+	p := &printer{s.Out}
 	if f.json {
-		if err := encodeResults(s.Out, results); err != nil {
-			return err
+		enc := json.NewEncoder(s.Out)
+		for _, r := range slices.DeleteFunc(slices.Clone(results), func(r *swe.Result) bool { return r == nil }) {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
 		}
-	}
-	p := &printer{w: s.Out}
-	if why := swe.NotJudged(results); why != "" && !f.json {
+	} else if why := swe.NotJudged(results); why != "" {
 		p.f("NO VERDICT could be reached, so patches are unverified: %s\n", gist(why))
 	}
 	if single && results[0] != nil {
@@ -77,19 +78,6 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	}
 	if !f.json {
 		f.printTasks(p, list, results)
-	}
-	return p.err
-}
-
-func encodeResults(w io.Writer, results []*swe.Result) error {
-	enc := json.NewEncoder(w)
-	for _, r := range results {
-		if r == nil {
-			continue
-		}
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -105,7 +93,7 @@ func (f *sweFlags) printSingle(p *printer, r *swe.Result) (lost error) {
 	if !f.json {
 		p.result(r, out)
 	}
-	return errors.Join(p.err, lost)
+	return lost
 }
 
 func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result) {

@@ -26,31 +26,26 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs, err := submit(ctx, f.queue, p, f.sets)
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	done = func() error { return errors.Join(jobs.close(ctx), end()) }
-	q := &swe.Job{
-		Queue: jobs.queue, Journal: solver.Journal, Spend: solver.Spend, Progress: f.progress(s, single),
-		Settings: swe.Settings{Policy: jobs.policy, MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine},
-	}
 	known, queuedUSD := solver.Journal.QueuedRuns()
+	q := &swe.Job{Journal: solver.Journal, Spend: solver.Spend, Progress: f.progress(s, single)}
 	if f.maxUSD > 0 {
 		// Spend outside the queue is not in the queue's account.
 		q.CapUSD = f.maxUSD - (solver.Spend.SpentUSD() - queuedUSD)
 		if q.CapUSD <= 0 {
-			return nil, nil, errors.Join(&exitError{Code: exitSpent, Err: fmt.Errorf("%.6g USD spent, cap %.6g: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, done())
+			return nil, nil, errors.Join(&exitError{Code: exitSpent, Err: fmt.Errorf("%.6g USD spent, cap %.6g: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, end())
 		}
 	}
+	var jobs *submission
 	id, err := f.runID()
 	if err == nil {
-		err = jobs.begin(ctx, id, queue.RunOptions{OnRecord: q.TakeRecord, Known: known, Warn: jobs.warn(s)})
+		jobs, err = submit(ctx, f.queue, id, p, f.sets, queue.RunOptions{OnRecord: q.TakeRecord, Known: known, Warn: warnRarely(s)})
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, done())
+		return nil, nil, errors.Join(err, end())
 	}
-	q.Run = jobs.run
+	q.Queue, q.Run = jobs.queue, jobs.run
+	q.Settings = swe.Settings{Policy: jobs.policy, MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine}
+	done = func() error { return errors.Join(jobs.close(ctx), end()) }
 	return &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel, Queue: q}, done, nil
 }
 

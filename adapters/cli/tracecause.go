@@ -3,21 +3,11 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/sdk"
 )
-
-func judgingTime(t *sdk.Trace) (spent time.Duration) {
-	for _, c := range t.Calls {
-		if c.Verdict != nil {
-			spent += c.Verdict.Duration
-		}
-	}
-	return spent
-}
 
 func (p *printer) causes(t *sdk.Trace) {
 	next := 0 // the first decision without a call so far

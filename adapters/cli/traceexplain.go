@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/sdk"
@@ -32,9 +33,14 @@ func (p *printer) head(t *sdk.Trace) {
 	default:
 		p.f("answer of %s, stopped because %s\n", t.Chosen, say.Because(t.Stop))
 	}
-	judged := ""
-	if spent := judgingTime(t); spent > 0 {
-		judged = short(spent) + " in verifiers and "
+	judged, judging := "", time.Duration(0)
+	for i := range t.Calls {
+		if v := t.Calls[i].Verdict; v != nil {
+			judging += v.Duration
+		}
+	}
+	if judging > 0 {
+		judged = short(judging) + " in verifiers and "
 	}
 	paid := ""
 	if spent := t.VerdictsUSD(); spent > 0 {

@@ -101,7 +101,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	})
 }
 
-func (f *workerFlags) check() error {
+func (f *workerFlags) check() (err error) {
 	if f.queue = cmp.Or(f.queue, os.Getenv(storeVariable)); f.queue == "" {
 		return usage("--queue is required: the database with the jobs")
 	}
@@ -114,11 +114,7 @@ func (f *workerFlags) check() error {
 	if total == 0 {
 		return usage("--work: want at least one kind of job above 0")
 	}
-	return f.makeCache()
-}
-
-// makeCache creates the folder for fetched files, so that an unwritable one is found before any job is taken.
-func (f *workerFlags) makeCache() (err error) {
+	// Find an unwritable folder before any job is taken.
 	if f.cache == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {

@@ -288,7 +288,6 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 		s.SpentUSD += a.USD
 		c.wasted = 0
 	})
-	c.reportProgress()
 	return nil
 }
 
@@ -337,7 +336,6 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 			s.Faults = append(s.Faults, fault)
 		}
 	})
-	c.reportProgress()
 	if wasted >= maxWasted && !c.hasGivenUp.Swap(true) {
 		return fmt.Errorf("%w; the last: %s: %s", ErrWasted, model, why)
 	}
@@ -353,14 +351,11 @@ var ErrWasted = errors.New("stopped after 10 consecutive paid calls without an o
 // maxFaults bounds the reasons in a summary.
 const maxFaults = 10
 
-// count updates the summary with the lock held.
+// count updates the summary with the lock held, and reports the progress.
 func (c *collector) count(change func(s *Summary)) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	change(&c.sum)
-}
-
-func (c *collector) reportProgress() {
+	c.mu.Unlock()
 	if c.o.Progress != nil {
 		c.o.Progress(c.summary())
 	}

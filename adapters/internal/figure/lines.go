@@ -142,13 +142,11 @@ func addBand(p *plot.Plot, s Series, c color.RGBA, visible func(x, y float64) bo
 		return err
 	}
 	// Mixed with white rather than transparent: SVG viewers differ on alpha.
-	band.Color = color.RGBA{pale(c.R), pale(c.G), pale(c.B), 255}
+	band.Color = blend(0.14, c)
 	band.Width = 0
 	p.Add(band)
 	return nil
 }
-
-func pale(v uint8) uint8 { return uint8(255 - (255-int(v))*14/100) }
 
 func addLine(p *plot.Plot, i int, s Series, visible func(x, y float64) bool) error {
 	var xys plotter.XYs
@@ -293,30 +291,22 @@ func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-func (f *Figure) render(format string) ([]byte, error) {
-	canvas, err := draw.NewFormattedCanvas(f.Width, f.Height, format)
-	if err != nil {
-		return nil, fmt.Errorf("drawing %s: %w", f.Name, err)
-	}
-	f.draw(draw.New(canvas))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("drawing %s: %w", f.Name, err)
-	}
-	return out.Bytes(), nil
-}
-
 // Save writes the figure to dir as NAME.png and NAME.svg.
 func (f *Figure) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for _, format := range []string{"png", "svg"} {
-		data, err := f.render(format)
+		canvas, err := draw.NewFormattedCanvas(f.Width, f.Height, format)
 		if err != nil {
-			return err
+			return fmt.Errorf("drawing %s: %w", f.Name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, f.Name+"."+format), data, 0o644); err != nil {
+		f.draw(draw.New(canvas))
+		var out bytes.Buffer
+		if _, err := canvas.WriteTo(&out); err != nil {
+			return fmt.Errorf("drawing %s: %w", f.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, f.Name+"."+format), out.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,8 @@ type Always struct {
 	Model string `json:"model"`
 	// CostUSD is the mean over the queries that the model could be asked.
 	CostUSD float64 `json:"cost_usd"`
+	// Quality is the mean quality of its answers, where all of them are judged.
+	Quality float64 `json:"quality,omitempty"`
 	// Share is the policy's cost on those queries divided by CostUSD, and ShareStdError its standard error.
 	Share         float64 `json:"share"`
 	ShareStdError float64 `json:"share_std_error"`
@@ -46,6 +48,9 @@ func (f *Forecast) compareToBaseline(ctx context.Context, p *policies.Policy, w 
 		return nil, err
 	}
 	a := &Always{Model: own.Baseline}
+	if base.Guessed.Answers == 0 {
+		a.Quality = base.Judged.Mean
+	}
 	answered := func(i int) bool { return base.samples[i].answered }
 	usd, n := 0.0, 0
 	for i := range f.samples {

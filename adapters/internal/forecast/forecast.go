@@ -22,7 +22,7 @@ type Forecast struct {
 	// answers were judged and others estimated: Judged and Guessed are then given separately.
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality,omitempty"`
-	// CostStdError and QualityStdError are the standard errors of those means over the queries; [Further] gives an
+	// CostStdError and QualityStdError are the standard errors of those means over the queries; [RepeatInterval] gives an
 	// interval for as many further queries. Queries of one run count as one. The uncertainty about how answers agree
 	// is included.
 	CostStdError    float64 `json:"cost_std_error"`
@@ -118,8 +118,6 @@ type Options struct {
 	Estimator *estimate.Estimator
 	// Seed seeds the policy's random choices.
 	Seed uint64
-	// Traces, when not nil, receives the trace of each step.
-	Traces step.Sink
 	// Progress, when not nil, is called after each query with the number of queries completed since the last call;
 	// with several trials, each adds its share of a query.
 	Progress func(n int)

@@ -112,7 +112,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	for i := range c.Verifiers {
 		r.rates[c.Verifiers[i].Name] = c.Verifiers[i].Rates
 	}
-	c.Checks, c.Traces, c.Explain = []step.Check{{Name: "check:recorded", Fault: r.recordedFault}}, o.Traces, o.Explain
+	c.Checks, c.Explain = []step.Check{{Name: "check:recorded", Fault: r.recordedFault}}, o.Explain
 	// As many failures as were recorded, without backoff.
 	c.Retry.BaseDelay, c.Retry.MaxDelay, c.CapWait = 1, 1, 0
 	if r.assembly.Caps.Any() {
@@ -122,7 +122,6 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		return r, err
 	}
 	c.Ledger, c.FailAtCap = oneAccount{step.NewMemory(step.Caps{TenantUSD: p.Shadow.MaxUSD})}, false
-	c.Traces = nil
 	r.shadow, err = step.New(c)
 	return r, err
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
@@ -210,7 +211,7 @@ func (t *Traces) lengths(m Model, other string) lengths {
 	var own, theirs lengths
 	n := 0
 	for _, s := range t.Steps {
-		a, b := answerOf(s, m.Name), answerOf(s, other)
+		a, b := savings.AnswerOf(s, m.Name), savings.AnswerOf(s, other)
 		if a == nil || b == nil {
 			continue
 		}
@@ -234,16 +235,6 @@ func (t *Traces) lengths(m Model, other string) lengths {
 
 func promptTokens(c *sdk.Call) float64 {
 	return float64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
-}
-
-// answerOf returns the first call of a model that gave an answer, or nil.
-func answerOf(s *sdk.Trace, model string) *sdk.Call {
-	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Model == model && c.Error == "" {
-			return c
-		}
-	}
-	return nil
 }
 
 // answer returns the outcome of a model in step n or in another step of its query; it is not Known if the model gave

@@ -205,9 +205,6 @@ func compare(base, policy arm) Comparison {
 	return c
 }
 
-// Dearer reports whether the policy significantly costs more than the baseline.
-func (c *Comparison) Dearer() bool { return c.Saved != nil && c.Saved.High < 0 }
-
 // String describes the result in a sentence or two. It is "" until there is an interval for costs or a significant
 // harm.
 func (c *Comparison) String() string {
@@ -257,26 +254,18 @@ func (c *Comparison) Pending() string {
 func (c *Comparison) Harm() string {
 	worse := ""
 	switch {
-	case c.hasFewerRight():
+	case c.Success != nil && c.Success.High < 0:
 		worse = "fewer of its runs are right"
-	case c.failsMore():
+	case c.Failures != nil && c.Failures.Low > 0:
 		worse = "more of its runs are reported as failed"
 	}
-	switch {
-	case c.Dearer() && worse != "":
+	switch isDearer := c.Saved != nil && c.Saved.High < 0; {
+	case isDearer && worse != "":
 		return "costs more than the baseline, and " + worse
-	case c.Dearer():
+	case isDearer:
 		return "costs more than the baseline"
 	case worse != "":
 		return "does harm: " + worse + " than the baseline's"
 	}
 	return ""
 }
-
-// Worse reports whether significantly fewer of the policy's runs are right, or more reported as failed.
-func (c *Comparison) Worse() bool { return c.hasFewerRight() || c.failsMore() }
-
-func (c *Comparison) hasFewerRight() bool { return c.Success != nil && c.Success.High < 0 }
-
-// failsMore reports whether significantly more of the policy's runs are reported as failed.
-func (c *Comparison) failsMore() bool { return c.Failures != nil && c.Failures.Low > 0 }

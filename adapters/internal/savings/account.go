@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 
@@ -52,10 +51,6 @@ type sums struct {
 	// one.
 	judged  map[string]*verdicts
 	guessed mean
-	// recorded and baselineRecorded are qualities from a table of outcomes.
-	recorded, baselineRecorded mean
-	// tabled reports that Compare added steps, whose baseline is recorded.
-	tabled bool
 }
 
 // verdicts counts the verdicts of one verifier. erring counts those with known error rates, which add the probability
@@ -201,37 +196,6 @@ func (v runVerdict) with(w runVerdict) runVerdict {
 	return v
 }
 
-// StoredTraces is a step for which a table of outcomes has the baseline's outcome.
-type StoredTraces struct {
-	SpentUSD, BaselineUSD    float64
-	Answered                 bool
-	Quality, BaselineQuality float64
-}
-
-// Compare adds a step with a recorded outcome of the baseline; Baseline must be set. Unknown qualities are NaN.
-func (a *Account) Compare(r StoredTraces) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.tabled = true
-	a.steps++
-	a.spent += r.SpentUSD
-	m := a.of(a.Baseline)
-	m.spent += r.SpentUSD
-	if !math.IsNaN(r.BaselineQuality) {
-		a.baselineRecorded.add(r.BaselineQuality)
-	}
-	if !r.Answered {
-		a.unanswered++
-		m.failed++
-		return
-	}
-	if !math.IsNaN(r.Quality) {
-		a.recorded.add(r.Quality)
-	}
-	m.ran++
-	m.real += r.BaselineUSD
-}
-
 // Add adds the sums of another account.
 func (a *Account) Add(b *Account) {
 	b.mu.Lock()
@@ -254,10 +218,7 @@ func (a *Account) Add(b *Account) {
 	a.shadowed += b.shadowed
 	a.shadows += b.shadows
 	a.embeddings += b.embeddings
-	a.tabled = a.tabled || b.tabled
-	for _, m := range [][2]*mean{{&a.guessed, &b.guessed}, {&a.recorded, &b.recorded}, {&a.baselineRecorded, &b.baselineRecorded}} {
-		m[0].merge(m[1])
-	}
+	a.guessed.merge(&b.guessed)
 	for name, v := range b.judged {
 		own := lookup.Entry(&a.judged, name)
 		own.passed, own.failed, own.inconclusive = own.passed+v.passed, own.failed+v.failed, own.inconclusive+v.inconclusive

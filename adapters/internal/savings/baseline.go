@@ -48,22 +48,18 @@ func (r *reference) merge(o *reference) {
 	r.expected.merge(&o.expected)
 }
 
-func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
-	if own.Propensity > 0 && own.Propensity < 1 {
-		r.compareDrawn(group, p, own, other, 1/own.Propensity)
+// compare adds a step in which both answered. weight is the inverse of the probability with which one of the two was
+// asked at random; 0 if the strategy asked both.
+func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
+	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
+	if weight > 0 {
+		r.drawn.add(group, p, own, other, weight)
 		return
 	}
-	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
 	r.chosen.add(group, p, own, other, 1)
 	if own.Key != "" && own.Key == other.Key {
 		r.same.add(group, p, own, other, 1)
 	}
-}
-
-// compareDrawn adds a step in which one of the two was asked at random.
-func (r *reference) compareDrawn(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
-	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
-	r.drawn.add(group, p, own, other, weight)
 }
 
 // estimate adds up what a model's calls would cost with the tokens of another's, in US dollars: fees that do not
@@ -167,13 +163,16 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	e := estimateOf(p, &own.Usage)
 	m.prompts += e.warm
 	m.coldPrompts += e.cold
-	cold := 0.0
+	cold, weight := 0.0, 0.0
+	if own.Propensity > 0 && own.Propensity < 1 {
+		weight = 1 / own.Propensity
+	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		if c.Model == own.Model || !isMeasure(c) {
 			continue
 		}
-		m.reference(c.Model).compare(group, p, own, c)
+		m.reference(c.Model).compare(group, p, own, c, weight)
 		cold = max(cold, coldUSD(p, &own.Usage, &c.Usage))
 	}
 	m.cold += cold

@@ -98,7 +98,7 @@ func (a *Account) Beside(baseline string) (r Result) {
 	}
 	defer r.round()
 	names := a.candidates()
-	if len(names) == 0 || len(names) < 2 && !a.tabled {
+	if len(names) < 2 {
 		return r
 	}
 	if baseline == "" {
@@ -115,9 +115,7 @@ func (a *Account) Beside(baseline string) (r Result) {
 	r.BaselineUSD, r.TwoStdErrorsUSD = cost.usd(everyone), cost.twoStdErrors()
 	r.HasInterval, r.Drawn = cost.hasInterval, cost.drawn && r.Estimated > 0
 	r.SavedUSD = r.BaselineUSD - r.ComparedUSD
-	if r.BaselineQuality = a.baselineRecorded.quality("recorded outcomes"); r.BaselineQuality.N == 0 {
-		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
-	}
+	r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
 	return r
 }
 
@@ -160,9 +158,6 @@ func (a *Account) qualityOfRuns() Quality {
 
 // quality returns the measured quality or, if nothing measured it, the estimated one.
 func (s *sums) quality() Quality {
-	if q := s.recorded.quality("recorded outcomes"); q.N > 0 {
-		return q
-	}
 	var passed mean
 	var passes, erring int
 	var by []string
@@ -367,11 +362,7 @@ func (r *Result) explainMissing(of string) string {
 func (r *Result) qualities() string {
 	text := "Quality: " + r.Quality.String()
 	if b := &r.BaselineQuality; r.Baseline != "" && b.N > 0 {
-		how := "estimated at"
-		if b.IsMeasured() {
-			how = "measured at"
-		}
-		text += fmt.Sprintf("; %s is %s %.2f", say.Short(r.Baseline), how, b.Mean)
+		text += fmt.Sprintf("; %s is estimated at %.2f", say.Short(r.Baseline), b.Mean)
 	}
 	return text + "."
 }

@@ -285,26 +285,17 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Recorded outcomes measure both costs and both qualities.
-func TestCompare(t *testing.T) {
-	a := &savings.Account{Baseline: "large"}
-	a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 10, Answered: true, Quality: 1, BaselineQuality: 1})
-	a.Compare(savings.StoredTraces{SpentUSD: 2, BaselineUSD: 10, Answered: true, Quality: 0, BaselineQuality: 1})
-	a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 10, Quality: math.NaN(), BaselineQuality: 1})
-	r := a.Result()
-	if r.BaselineUSD != 20 || r.SavedUSD != 16 || r.Quality.Mean != 0.5 || r.BaselineQuality.Mean != 1 || !r.IsMeasured() || !r.BaselineQuality.IsMeasured() {
-		t.Errorf("%+v", r)
-	}
-	if text := r.String(); !strings.Contains(text, "1 of 3 steps got no answer") || !strings.Contains(text, "by recorded outcomes; large is measured at 1.00.") {
-		t.Error(text)
-	}
-}
-
 // A very long name is truncated in sentences.
 func TestLongName(t *testing.T) {
 	for _, answered := range []bool{true, false} {
-		a := &savings.Account{Baseline: strings.Repeat("m", 3_000_000)}
-		a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 2, Answered: answered})
+		name := strings.Repeat("m", 3_000_000)
+		one := step("", call(name, 2))
+		if answered {
+			one.Chosen = name
+		}
+		one.Decisions[0].Models[1].Model = name
+		a := &savings.Account{}
+		a.Record(t.Context(), one)
 		r := a.Result()
 		if text := r.String(); len(text) > 1000 || !strings.Contains(text, "mmm…") {
 			t.Errorf("answered %v: %d bytes", answered, len(text))

@@ -75,7 +75,7 @@ type decisionView struct {
 	Flips     string
 	// Asked is the lambda in the page's query, for pages without scripts.
 	Asked *float64
-	// Points holds the answers at each value of the scale, a [pointTable] in JSON, for pages without a server.
+	// Points holds the answers at each value of the scale, in JSON, for pages without a server.
 	Points string
 	Order  []string
 	// Open reports that a model is left to be asked; otherwise there is no slider.
@@ -276,7 +276,7 @@ func (v *viewer) recompute(d *decisionView, t *sdk.Trace) error {
 		}
 		points = append(points, a)
 	}
-	data, err := json.Marshal(newPointTable(points))
+	data, err := json.Marshal(points)
 	d.Points = string(data)
 	return err
 }

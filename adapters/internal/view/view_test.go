@@ -535,25 +535,6 @@ func exportedPages(t *testing.T, dir string) map[string]string {
 	return pages
 }
 
-// unfold does what the script of exported pages does with a table.
-func unfold(t pointTable) (answers []*answer) {
-	for i, a := range t.Answers {
-		one := &answer{Run: a.Run, Sentence: a.Sentence}
-		for _, c := range t.Candidates {
-			text := func(column []*string) string {
-				at := i
-				for column[at] == nil {
-					at--
-				}
-				return *column[at]
-			}
-			one.Candidates = append(one.Candidates, candidate{Model: c.Model, PriceText: text(c.Price), ValueText: text(c.Value), State: text(c.State), Next: slices.Contains(c.Next, i)})
-		}
-		answers = append(answers, one)
-	}
-	return answers
-}
-
 // An exported page holds the engine's decision at each position of the slider.
 func TestExportedDecisions(t *testing.T) {
 	traces := fleetTraces(40, 3)
@@ -588,11 +569,11 @@ func TestExportedDecisions(t *testing.T) {
 					}
 					want = append(want, a)
 				}
-				var table pointTable
-				if err := json.Unmarshal([]byte(html.UnescapeString(stored[1])), &table); err != nil {
+				var got []*answer
+				if err := json.Unmarshal([]byte(html.UnescapeString(stored[1])), &got); err != nil {
 					t.Fatal(err)
 				}
-				if got := unfold(table); !slices.EqualFunc(got, want, func(a, b *answer) bool {
+				if !slices.EqualFunc(got, want, func(a, b *answer) bool {
 					return a.Run == b.Run && a.Sentence == b.Sentence && slices.EqualFunc(a.Candidates, b.Candidates, func(a, b candidate) bool {
 						return a.Model == b.Model && a.PriceText == b.PriceText && a.ValueText == b.ValueText && a.State == b.State && a.Next == b.Next
 					})

@@ -153,55 +153,6 @@ type answer struct {
 	Candidates []candidate `json:"candidates"`
 }
 
-// pointTable holds answers by candidate, so that an export has repeated texts once.
-type pointTable struct {
-	Answers    []pointAnswer `json:"answers"`
-	Candidates []pointColumn `json:"candidates"`
-}
-
-type pointAnswer struct {
-	Run      string `json:"run"`
-	Sentence string `json:"sentence"`
-}
-
-// pointColumn is a candidate at each answer; null repeats the previous value.
-type pointColumn struct {
-	Model string    `json:"model"`
-	Price []*string `json:"price"`
-	Value []*string `json:"value"`
-	State []*string `json:"state"`
-	// Next lists the answers after which it is asked.
-	Next []int `json:"next"`
-}
-
-func newPointTable(answers []*answer) (t pointTable) {
-	for i, a := range answers {
-		t.Answers = append(t.Answers, pointAnswer{a.Run, a.Sentence})
-		for k := range a.Candidates {
-			c, before := &a.Candidates[k], &candidate{}
-			if i == 0 {
-				t.Candidates = append(t.Candidates, pointColumn{Model: c.Model})
-			} else {
-				before = &answers[i-1].Candidates[k]
-			}
-			column := &t.Candidates[k]
-			for _, text := range []struct {
-				to       *[]*string
-				now, was *string
-			}{{&column.Price, &c.PriceText, &before.PriceText}, {&column.Value, &c.ValueText, &before.ValueText}, {&column.State, &c.State, &before.State}} {
-				if i > 0 && *text.now == *text.was {
-					text.now = nil
-				}
-				*text.to = append(*text.to, text.now)
-			}
-			if c.Next {
-				column.Next = append(column.Next, i)
-			}
-		}
-	}
-	return t
-}
-
 func (q *question) explain(knob float64) (*answer, error) {
 	s, err := q.strategyAt(knob)
 	if err != nil {

@@ -198,21 +198,13 @@
 
   // ---- why: the slider
 
-  // unfold gives each answer of an export its candidates, of which null is the text before.
-  function unfold(table) {
-    const filled = (texts) => { let last = ""; return texts.map((text) => (last = text ?? last)); };
-    const columns = table.candidates.map((c) => ({ ...c, price: filled(c.price), value: filled(c.value), state: filled(c.state) }));
-    return table.answers.map((a, i) => ({ ...a, candidates: columns.map((c) => (
-      { model: c.model, price: c.price[i], value: c.value[i], state: c.state[i], next: c.next?.includes(i) ?? false })) }));
-  }
-
   function knob(section) {
     const slider = $("input[type=range]", section);
     if (!slider) return;
     const scale = JSON.parse(slider.dataset.scale), out = $("output", section), sentence = $(".sentence", section), reset = $(".reset", section);
     const recorded = { sentence: sentence.textContent, out: out.textContent };
     const stored = $(".points", section);
-    const answers = stored && unfold(JSON.parse(stored.dataset.points));
+    const answers = stored && JSON.parse(stored.dataset.points);
     let asking = null, wanted = 0;
     const show = (a) => {
       slider.setAttribute("aria-valuetext", out.textContent + ": " + (a.run ? "ask " + a.run : "stop"));

@@ -137,7 +137,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 		return 0, false
 	}
 	var one modelSums
-	one.add(t, b)
+	one.add(t, b, (*history)(nil).cachedShare(t))
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 

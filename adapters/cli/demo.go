@@ -177,8 +177,13 @@ func (p *printer) demoStep(trace *sdk.Trace) {
 	p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 	for i, c := range trace.Calls {
 		p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
-		for _, b := range beliefs(trace, i) {
-			p.f("       %s\n", b)
+		if i >= len(trace.Decisions) {
+			continue
+		}
+		for _, b := range trace.Decisions[i].Models {
+			if !b.Ran {
+				p.f("       %s was expected to pass with probability %.2f, for %s USD\n", b.Model, b.Quality.Mean, usd(b.CostUSD))
+			}
 		}
 	}
 	p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
@@ -194,19 +199,6 @@ func longestSolved(report *demo.Report) *sdk.Trace {
 		}
 	}
 	return best
-}
-
-// beliefs describes the estimates at the decision for call i, one line per model.
-func beliefs(t *sdk.Trace, i int) (lines []string) {
-	if i >= len(t.Decisions) {
-		return nil
-	}
-	for _, b := range t.Decisions[i].Models {
-		if !b.Ran {
-			lines = append(lines, fmt.Sprintf("%s was expected to pass with probability %.2f, for %s USD", b.Model, b.Quality.Mean, usd(b.CostUSD)))
-		}
-	}
-	return lines
 }
 
 // writeDemoPolicy writes a policy with the models of the environment or, if there are fewer than two, scripted ones,

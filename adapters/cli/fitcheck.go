@@ -99,7 +99,12 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	if a.Calls == 0 {
 		w.f("no answer and no run has a verdict: only costs are compared\n")
 	} else {
-		reportReliability(w, a.Assessment)
+		w.f("%d judged calls in %d traces: Brier score %.4f, expected %.4f\n", a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
+		bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
+		for i, b := range a.Quality.Bins {
+			bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
+		}
+		bins.print()
 	}
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means differs from the expected one by more than chance\n", a.Tests)
@@ -117,16 +122,6 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	} else {
 		w.f("not better: %s is not written; keep the profile in use\n", out)
 	}
-}
-
-func reportReliability(w *printer, a *fit.Assessment) {
-	w.f("%d judged calls in %d traces: Brier score %.4f, expected %.4f\n",
-		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
-	bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
-	for i, b := range a.Quality.Bins {
-		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
-	}
-	bins.print()
 }
 
 func reportDrifts(w *printer, a *fit.Assessment) {

@@ -101,7 +101,19 @@ type fitResult struct {
 // reportFit prints what a profile promises and how well it is calibrated. With mayErr, labels can be wrong and
 // nothing is promised.
 func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
-	reportStrategy(w, p, path)
+	st := &p.Strategy
+	values, knob := st.Lambdas, "lambda"
+	if values == nil {
+		values, knob = st.Thresholds, "threshold"
+	}
+	w.f("%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
+	if st.Scale != 0 || st.NoExpect {
+		w.f(", scale %.2g", st.Scale)
+	}
+	if st.MaxDepth > 0 {
+		w.f(", at most %d models a query", st.MaxDepth)
+	}
+	w.f("\n")
 	reportData(w, p)
 	reportExpected(w, p)
 	if h := p.HeldOut; h != nil && !p.Budget.Over {
@@ -115,23 +127,6 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	}
 	reportLadder(w, p.Ladder)
 	reportCalibration(w, p.Calibration)
-}
-
-func reportStrategy(w *printer, p *fit.Profile, path string) {
-	st := &p.Strategy
-	values := st.Lambdas
-	knob := "lambda"
-	if values == nil {
-		values, knob = st.Thresholds, "threshold"
-	}
-	w.f("%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
-	if st.Scale != 0 || st.NoExpect {
-		w.f(", scale %.2g", st.Scale)
-	}
-	if st.MaxDepth > 0 {
-		w.f(", at most %d models a query", st.MaxDepth)
-	}
-	w.f("\n")
 }
 
 // reportData prints what a profile was fitted to and, for labels, which pair of models it asks.

@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -217,17 +216,7 @@ func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, 
 	if err != nil {
 		return nil, err
 	}
-	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
-		_, isReport := t.RunVerdict()
-		switch {
-		case t.Mode == middleware.ShadowAlternative:
-			w.Shadows = append(w.Shadows, t)
-		case isReport:
-			w.Reports = append(w.Reports, t)
-		case sdk.HasChoice(t.Mode):
-			w.Steps = append(w.Steps, t)
-		}
-	})
+	err = view.EachTrace(ctx, src.Traces, store.Filter{}, w.Add)
 	slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
 	return w, errors.Join(err, src.close())
 }

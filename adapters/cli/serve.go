@@ -10,9 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -304,24 +302,17 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	return g.Serve(ctx, listener, serving)
 }
 
+// modelNames returns a function that lists the models of the policy in use, without further samples of one.
 func modelNames(r *router.Router) func() []string {
-	type namesOfPolicy struct {
-		policy *policies.Policy
-		names  []string
-	}
-	var last atomic.Pointer[namesOfPolicy]
-	return func() []string {
+	return func() (names []string) {
 		p := r.Policy()
-		if have := last.Load(); have != nil && have.policy == p {
-			return have.names
-		}
-		fresh := &namesOfPolicy{policy: p}
-		for _, m := range slices.Concat(p.Models, p.Embedders) {
-			if !m.IsFurtherSample() {
-				fresh.names = append(fresh.names, m.Name)
+		for _, list := range [][]policies.Model{p.Models, p.Embedders} {
+			for i := range list {
+				if !list[i].IsFurtherSample() {
+					names = append(names, list[i].Name)
+				}
 			}
 		}
-		last.Store(fresh)
-		return fresh.names
+		return names
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -40,6 +41,18 @@ type Traces struct {
 type looks struct {
 	n   int
 	usd float64
+}
+
+// Add adds a recorded trace, unless it is neither a step with a choice, nor a shadow, nor a verdict on a run.
+func (t *Traces) Add(s *sdk.Trace) {
+	switch _, isReport := s.RunVerdict(); {
+	case s.Mode == middleware.ShadowAlternative:
+		t.Shadows = append(t.Shadows, s)
+	case isReport:
+		t.Reports = append(t.Reports, s)
+	case sdk.HasChoice(s.Mode):
+		t.Steps = append(t.Steps, s)
+	}
 }
 
 // index indexes the verifiers' prices, the steps by query, and the verdicts on runs.

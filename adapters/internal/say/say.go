@@ -39,14 +39,7 @@ func Because(s sdk.StopReason) string {
 // by their code points, and the passwords of addresses.
 func Plain(text string) string {
 	text = redact.Addresses(strings.ReplaceAll(text, "\r\n", "\n"))
-	clean := true
-	for _, r := range text {
-		if isHidden(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if !strings.ContainsFunc(text, isHidden) {
 		return text
 	}
 	var b strings.Builder

@@ -22,7 +22,11 @@ func (s *Suite) Script() func(context.Context, *scripted.Request) scripted.Reply
 		turns := plan(t, req.Model)
 		turn := req.Turns()
 		if turn >= len(turns) {
-			return scripted.Reply{Text: "I changed " + files(t, req.Model) + "; the defect should be mended."}
+			var names []string
+			for _, e := range t.Edits(req.Model) {
+				names = append(names, e.Path)
+			}
+			return scripted.Reply{Text: "I changed " + strings.Join(names, ", ") + "; the defect should be mended."}
 		}
 		return scripted.Reply{Text: "Let me look at this.", ToolCalls: turns[turn]}
 	}
@@ -64,14 +68,6 @@ func plan(t *Task, model string) [][]scripted.ToolCall {
 		turns = append(turns, []scripted.ToolCall{call("test", map[string]any{})})
 	}
 	return turns
-}
-
-func files(t *Task, model string) string {
-	var names []string
-	for _, e := range t.Edits(model) {
-		names = append(names, e.Path)
-	}
-	return strings.Join(names, ", ")
 }
 
 func call(name string, arguments map[string]any) scripted.ToolCall {

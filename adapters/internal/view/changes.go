@@ -142,21 +142,11 @@ func listOf(values []float64, change func(float64) float64) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-func worldOf(traces []*sdk.Trace) *forecast.Traces {
+func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
 	w := &forecast.Traces{Seed: 1}
 	for _, t := range traces {
-		switch {
-		case t.Mode == middleware.ShadowAlternative:
-			w.Shadows = append(w.Shadows, t)
-		case sdk.HasChoice(t.Mode):
-			w.Steps = append(w.Steps, t)
-		}
+		w.Add(t)
 	}
-	return w
-}
-
-func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
-	w := worldOf(traces)
 	c := &changes{At: time.Now(), Steps: len(w.Steps)}
 	p, err := load()
 	var base *forecast.Forecast

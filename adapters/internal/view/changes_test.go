@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // changePolicy is a policy that spends more on quality than it is worth, or less.
@@ -94,6 +95,24 @@ func TestChangesThatPay(t *testing.T) {
 	t.Run("better", func(t *testing.T) {
 		c := tryChanges(t.Context(), changePolicy(t, 2.5), changeTraces(400, 0.5, 0.9))
 		if c.Err != "" || len(c.List) == 0 || c.List[0].Kind() != "better" || c.List[0].Quality < 0.3 {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("runs", func(t *testing.T) {
+		// By the estimates the large model is better, but its runs failed.
+		traces := changeTraces(100, 1, 1)
+		for _, one := range traces[:100:100] {
+			one.Run = one.ID
+			for k, mean := range []float64{0.5, 0.9} {
+				one.Calls[k].Verdict, one.Calls[k].Quality.Mean = nil, mean
+			}
+			report, err := step.VerdictTrace(one.Run, "", &sdk.Verdict{Outcome: sdk.Failed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			traces = append(traces, report)
+		}
+		if c := tryChanges(t.Context(), changePolicy(t, 10), traces); c.Err != "" || len(c.List) == 0 || c.List[0].Kind() != "better and cheaper" {
 			t.Errorf("%+v", c)
 		}
 	})

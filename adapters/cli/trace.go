@@ -218,7 +218,7 @@ func (m verifierCounts) add(t *sdk.Trace) {
 		}
 		one := m[v.Verifier]
 		one.asked++
-		if v.Outcome == sdk.Inconclusive {
+		if v.Outcome == sdk.Inconclusive && v.Confidence == 0 { // else an uncertain pass, see router.Wrap
 			one.evidence = v.Evidence
 		} else {
 			one.judged++

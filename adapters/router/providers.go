@@ -13,7 +13,10 @@ import (
 
 func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
 	if m.Provider == "go" {
-		llm := o.Models[m.Name]
+		llm, isGiven := o.Models[m.Name]
+		if isGiven && llm == nil {
+			return nil, fmt.Errorf("model %s is nil in Options.Models", m.Name)
+		}
 		if llm == nil {
 			return nil, fmt.Errorf("model %s has the provider \"go\": pass it in Options.Models", m.Name)
 		}

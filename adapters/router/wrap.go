@@ -114,6 +114,7 @@ func demoteUncertainPasses(verify sdk.VerifierFunc) sdk.VerifierFunc {
 		}
 		inconclusive := *verdict
 		inconclusive.Outcome = sdk.Inconclusive
+		inconclusive.Evidence = strings.TrimSpace(fmt.Sprintf("passed at %.2g: the answers of two models are compared all the same. %s", verdict.Confidence, verdict.Evidence))
 		return &inconclusive, nil
 	}
 }
@@ -218,7 +219,7 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			if v == nil || speaks[v.Verifier] {
 				continue
 			}
-			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive
+			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive || v.Confidence > 0 // an uncertain pass
 			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == maxSilentVerdicts {
 				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; logged once", maxSilentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
 			}

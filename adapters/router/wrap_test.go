@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,6 +96,44 @@ func TestVerifierThatSaysNothingIsLoggedOnce(t *testing.T) {
 		if got := strings.Count(log, "verdicts of a verifier were all inconclusive"); got != map[bool]int{false: 1}[speaks] || !speaks && !strings.Contains(log, "exit status 2") {
 			t.Errorf("speaks %v: %d verdicts, and the log says %q", speaks, n, log)
 		}
+	}
+}
+
+// An uncertain pass, which is compared with another model's answer all the same, says so and is not reported as silence.
+func TestUncertainPassOfAStepWithToolsIsNotReportedAsSilence(t *testing.T) {
+	verify := func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Passed, Confidence: 0.9}, nil
+	}
+	var last *sdk.Verdict
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{
+			Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "claude-haiku-4-5": says("small"), "claude-sonnet-4-5": says("large")}, Verify: verify,
+			Traces: func(_ context.Context, trace *sdk.Trace) {
+				for i := range trace.Calls {
+					last = cmp.Or(trace.Calls[i].Verdict, last)
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		tools := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "find"}}})
+		for range 30 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q", tools); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if last == nil || !strings.Contains(last.Evidence, "passed at 0.9") || strings.Contains(log, "all inconclusive") {
+		t.Errorf("the verdict is %+v, and the log says %q", last, log)
+	}
+}
+
+func TestNilModelIsNamed(t *testing.T) {
+	_, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": nil, "gpt-4.1": says("large")}})
+	if err == nil || !strings.Contains(err.Error(), "gpt-4.1-mini is nil") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -101,14 +101,14 @@ type modelSums struct {
 	// the model's prices, believedMissing adds up their expected costs.
 	cold, believedMissing float64
 	unpriced              int
-	// input and answers compare its own tokens: those of a prompt with the step's count, and those of an answer.
-	// cached is the number of cached tokens, prompts the cost of the prompts, and coldPrompts what they would have
-	// cost without a cache.
+	// input and answers compare its own tokens: those of a prompt with the step's count, and those of the asked
+	// answers; held has those of the holdout's runs, which are drawn. cached is the number of cached tokens, prompts the
+	// cost of the prompts, and coldPrompts what they would have cost without a cache.
 	input                ratio
-	answers              answers
-	cached               int
+	answers, held        [kinds]answers
+	asked, cached        int
 	prompts, coldPrompts float64
-	references           map[string]*reference
+	references           map[source]*reference
 }
 
 // Record adds a step. It implements [step.Sink].
@@ -154,9 +154,10 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	said := a.histories.begin(t)
+	share := said.cachedShare(t)
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
-		a.of(b.Model).add(t, b)
+		a.of(b.Model).add(t, b, share)
 		said.add(a.of(b.Model), t, b)
 	}
 	said.answer(t)
@@ -238,8 +239,12 @@ func (m *modelSums) merge(o *modelSums) {
 	m.spent, m.real = m.spent+o.spent, m.real+o.real
 	m.cold, m.believedMissing, m.unpriced = m.cold+o.cold, m.believedMissing+o.believedMissing, m.unpriced+o.unpriced
 	m.input.merge(&o.input)
-	m.answers.merge(&o.answers)
-	m.cached, m.prompts, m.coldPrompts = m.cached+o.cached, m.prompts+o.prompts, m.coldPrompts+o.coldPrompts
+	for kind := range kinds {
+		m.answers[kind].merge(&o.answers[kind])
+		m.held[kind].merge(&o.held[kind])
+	}
+	m.asked, m.cached = m.asked+o.asked, m.cached+o.cached
+	m.prompts, m.coldPrompts = m.prompts+o.prompts, m.coldPrompts+o.coldPrompts
 	for name, r := range o.references {
 		m.reference(name).merge(r)
 	}
@@ -294,14 +299,18 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	return usd, answered
 }
 
-// add counts a step in which b is the belief about the model.
-func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
+// add counts a step in which b is the belief about the model, and share that of the prompt that a model which is
+// always asked would find cached.
+func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
 	m.spent += t.CostUSD
 	own := AnswerOf(t, b.Model)
 	if own != nil && b.Price != nil {
 		m.compare(t, b.Price, own)
+		if isMeasure(own) {
+			m.cold += coldUSD(b.Price, &own.Usage, share)
+		}
 	}
 	switch usd, _ := CostOf(t, b.Model); {
 	case own != nil:
@@ -313,7 +322,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	default:
 		m.estimated++
 		if c := ChosenCall(t); c != nil && b.Price != nil {
-			e, r := estimateOf(b.Price, &c.Usage), m.reference(c.Model)
+			e, r := estimateOf(b.Price, &c.Usage, share), m.reference(sourceOf(c))
 			r.missing++
 			r.estimate.add(&e)
 			r.expect(t, b, c.Model)

@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -18,12 +19,44 @@ func (a *answers) add(group int, p *sdk.Price, own, other *sdk.Call, weight floa
 	a.visible.add(group, weight*float64(own.PromptedTokens()), weight*float64(other.PromptedTokens()))
 }
 
+// addOne compares with the number of answers, so that the ratio is their mean length.
+func (a *answers) addOne(group int, p *sdk.Price, own *sdk.Call) {
+	a.output.add(group, outputTokens(p, &own.Usage), 1)
+	a.visible.add(group, float64(own.PromptedTokens()), 1)
+}
+
 func (a *answers) merge(o *answers) {
 	a.output.merge(&o.output)
 	a.visible.merge(&o.visible)
 }
 
-// reference compares a model with another one, from whose answers its missing ones are estimated.
+// kind tells tool calls from text, which differ in length.
+type kind int
+
+const (
+	text kind = iota
+	toolCalls
+	kinds
+)
+
+// source names the answers of one kind of a model.
+type source struct {
+	model string
+	kind  kind
+}
+
+func sourceOf(c *sdk.Call) source {
+	if len(c.Tools) > 0 {
+		return source{c.Model, toolCalls}
+	}
+	return source{c.Model, text}
+}
+
+func compareSources(a, b source) int {
+	return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.kind, b.kind))
+}
+
+// reference compares a model with answers of one kind of another model, from which its missing ones are estimated.
 type reference struct {
 	// input compares the two models' token counts of a prompt.
 	input ratio
@@ -78,7 +111,8 @@ func (e *estimate) add(o *estimate) {
 	e.coldHistory, e.warmHistory = e.coldHistory+o.coldHistory, e.warmHistory+o.warmHistory
 }
 
-func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
+// estimateOf estimates with the tokens of another model's call, but with at least a share of its prompt cached.
+func estimateOf(p *sdk.Price, u *sdk.Usage, share float64) estimate {
 	warm, cold := promptOf(u), sdk.Usage{InputTokens: inputTokens(u)}
 	answer := cold
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
@@ -86,7 +120,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	whole.HostedCalls, whole.Searches = u.HostedCalls, u.Searches
 	return estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
-		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD,
+		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD - coldUSD(p, u, share),
 		output: p.CostUSD(answer) - p.CostUSD(cold),
 		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens),
 	}
@@ -114,24 +148,6 @@ func outputTokens(p *sdk.Price, u *sdk.Usage) float64 {
 	return float64(u.OutputTokens) + weight*float64(u.ReasoningTokens)
 }
 
-// coldUSD returns how much less a call's prompt would have cost with the share of cache hits of another call. A model
-// that is always asked finds the prompts of earlier steps cached.
-func coldUSD(p *sdk.Price, own, other *sdk.Usage) float64 {
-	total := inputTokens(own)
-	if total == 0 || inputTokens(other) == 0 {
-		return 0
-	}
-	cached := int(float64(other.CachedInputTokens) / float64(inputTokens(other)) * float64(total))
-	if cached <= own.CachedInputTokens {
-		return 0
-	}
-	warm := promptOf(own)
-	rest := float64(total-cached) / float64(total-own.CachedInputTokens)
-	warm.CachedInputTokens, warm.CacheWriteTokens = cached, int(rest*float64(own.CacheWriteTokens))
-	warm.InputTokens = total - cached - warm.CacheWriteTokens
-	return max(0, p.CostUSD(promptOf(own))-p.CostUSD(warm))
-}
-
 // AnswerOf returns the last call of a model that gave an answer, or nil.
 func AnswerOf(t *sdk.Trace, model string) *sdk.Call {
 	for i := range slices.Backward(t.Calls) {
@@ -155,125 +171,176 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	if !isMeasure(own) {
 		return
 	}
-	group := groupOf(t)
+	group, kind := groupOf(t), sourceOf(own).kind
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
-	m.answers.output.add(group, outputTokens(p, &own.Usage), 1)
-	m.answers.visible.add(group, float64(own.PromptedTokens()), 1)
+	m.answers[kind].addOne(group, p, own)
+	m.asked++
 	m.cached += own.Usage.CachedInputTokens
-	e := estimateOf(p, &own.Usage)
+	e := estimateOf(p, &own.Usage, 0)
 	m.prompts += e.warm
 	m.coldPrompts += e.cold
-	cold, weight := 0.0, 0.0
+	if inHoldout(t) {
+		m.held[kind].addOne(group, p, own)
+	}
+	weight := 0.0
 	if own.Propensity > 0 && own.Propensity < 1 {
 		weight = 1 / own.Propensity
 	}
 	for i := range t.Calls {
-		c := &t.Calls[i]
-		if c.Model == own.Model || !isMeasure(c) {
-			continue
+		if c := &t.Calls[i]; c.Model != own.Model && isMeasure(c) {
+			m.reference(sourceOf(c)).compare(group, p, own, c, weight)
 		}
-		m.reference(c.Model).compare(group, p, own, c, weight)
-		cold = max(cold, coldUSD(p, &own.Usage, &c.Usage))
 	}
-	m.cold += cold
 }
 
-func (m *modelSums) reference(other string) *reference { return lookup.Entry(&m.references, other) }
+// inHoldout reports whether a step belongs to a run that was drawn to ask the baseline alone.
+func inHoldout(t *sdk.Trace) bool { return t.Holdout != nil && t.Holdout.Baseline }
+
+func (m *modelSums) reference(other source) *reference { return lookup.Entry(&m.references, other) }
+
+// coldUSD returns how much less a call's prompt would have cost with a larger share of cached tokens.
+func coldUSD(p *sdk.Price, own *sdk.Usage, share float64) float64 {
+	total := inputTokens(own)
+	cached := int(share * float64(total))
+	if cached <= own.CachedInputTokens {
+		return 0
+	}
+	warm := promptOf(own)
+	rest := float64(total-cached) / float64(total-own.CachedInputTokens)
+	warm.CachedInputTokens, warm.CacheWriteTokens = cached, int(rest*float64(own.CacheWriteTokens))
+	warm.InputTokens = total - cached - warm.CacheWriteTokens
+	return max(0, p.CostUSD(promptOf(own))-p.CostUSD(warm))
+}
 
 // enoughRuns is the number of steps with tokens of two models that is needed to estimate one's from the other's.
 const enoughRuns = 5
+
+// enoughHeld is the number of answers of a holdout whose mean is better evidence than chosen steps.
+const enoughHeld = 50
 
 // selection is how far the mean of chosen steps may be from that of others, in standard deviations of single steps:
 // an assumption, as only drawn steps could show it.
 const selection = 0.15
 
-// factor converts tokens of one model to those of another.
-type factor struct {
-	// ratio is the ratio over steps that both answered or, if other is not nil, over all steps of the one model,
-	// where other is that of the other model.
+// part is one estimate of a factor: the ratio over steps that both answered or, if other is not nil, over all steps of
+// the one model, where other is that of the other model. bias is how far it may be off, relative to the ratio.
+type part struct {
 	ratio, other *ratio
-	// drawn is the ratio over steps that were drawn, and weight its weight in [0, 1].
-	drawn  *ratio
-	weight float64
-	// bias is the possible bias of chosen steps, relative to the factor.
-	bias float64
+	bias, weight float64
 }
 
-// factorOf weighs drawn and chosen steps by their variances. chosen can be restricted to steps with equal answers,
-// which deviate less; the bias is that of all.
-func factorOf(chosen, all, other, drawn *ratio) factor {
-	f := factor{ratio: chosen, other: other, bias: selection * max(chosen.deviation(), all.deviation())}
-	variance := chosen.variance() + f.bias*f.bias
-	if other != nil {
-		f.bias = math.Hypot(f.bias, selection*other.deviation())
-		variance = chosen.variance() + other.variance() + f.bias*f.bias
+func (p *part) variance() float64 {
+	if p.other == nil {
+		return p.ratio.variance()
 	}
-	switch {
-	case drawn == nil || drawn.n < enoughRuns:
-		return f
-	case chosen.n < enoughRuns:
-		f.weight = 1
-	case variance > 0:
-		f.weight = variance / (variance + drawn.variance())
+	return p.ratio.variance() + p.other.variance()
+}
+
+// withoutGroup returns the part's ratio without a group of runs.
+func (p *part) withoutGroup(group int) float64 {
+	if p.other == nil {
+		return p.ratio.withoutGroup(group)
 	}
-	f.drawn = drawn
-	f.bias *= 1 - f.weight
-	return f
+	return p.ratio.withoutGroup(group) / p.other.withoutGroup(group)
+}
+
+// factor converts tokens of one model to those of another: the mean of its parts.
+type factor []part
+
+// factorOf weighs the parts by their variances and biases.
+func factorOf(parts ...part) factor {
+	sum := 0.0
+	for i := range parts {
+		p := &parts[i]
+		p.weight = 1 / max(p.variance()+p.bias*p.bias, 1e-12)
+		sum += p.weight
+	}
+	for i := range parts {
+		parts[i].weight /= sum
+	}
+	return parts
 }
 
 // withoutGroup returns the factor without a group of runs.
-func (f *factor) withoutGroup(group int) float64 {
-	value := f.ratio.withoutGroup(group)
-	if f.other != nil {
-		value /= f.other.withoutGroup(group)
-	}
-	if f.drawn != nil {
-		value += f.weight * (f.drawn.withoutGroup(group) - value)
+func (f factor) withoutGroup(group int) (value float64) {
+	for i := range f {
+		value += f[i].weight * f[i].withoutGroup(group)
 	}
 	return value
 }
 
-func (f *factor) main() *ratio {
-	if f.weight > 0.5 {
-		return f.drawn
+func (f factor) bias() (bias float64) {
+	for i := range f {
+		bias += f[i].weight * f[i].bias
 	}
-	return f.ratio
+	return bias
+}
+
+func (f factor) main() *part {
+	return &f[slices.IndexFunc(f, func(p part) bool { return p.weight >= 1/float64(len(f))-1e-9 })]
 }
 
 // stepVariance returns the variance, due to single steps, of an amount that was estimated from x tokens.
-func (f *factor) stepVariance(usd, x float64) float64 {
-	r := f.main()
-	if f.other != nil {
-		x /= f.other.withoutGroup(everyone)
+func (f factor) stepVariance(usd, x float64) float64 {
+	p := f.main()
+	if p.other != nil {
+		x /= p.other.withoutGroup(everyone)
 	}
-	return usd * usd * r.residual() * r.all.x / x
+	return usd * usd * p.ratio.residual() * p.ratio.all.x / x
 }
 
 // factors holds the factors for prompts, answers, and the visible parts of answers.
-type factors struct{ input, output, visible factor }
+type factors struct {
+	input, output, visible factor
+	// drawn reports that steps that were drawn at random take part.
+	drawn bool
+}
 
-// factors returns the factors from another model to m, and whether they were measured: on steps where both answered,
-// preferably with equal answers, or else on the steps of each. If m was hardly ever asked, its answers are assumed to
-// be longer by the expected ratio.
-func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
-	if r := m.references[other]; r != nil {
-		chosen := &r.chosen
-		if r.same.output.n >= enoughRuns {
-			chosen = &r.same
-		}
-		if max(chosen.output.n, r.drawn.output.n) >= enoughRuns {
-			return factors{factor{ratio: &r.input}, factorOf(&chosen.output, &r.chosen.output, nil, &r.drawn.output), factorOf(&chosen.visible, &r.chosen.visible, nil, &r.drawn.visible)}, true
-		}
+// evidence is what one factor is estimated from: the answers of both models on chosen steps, on those of them with
+// equal answers, and on drawn ones, and those of each on its own, where those of a holdout are drawn.
+type evidence struct{ chosen, same, drawn, own, held, other *ratio }
+
+// factor returns the ratio of means where the own ones are those of a holdout. Otherwise it weighs the comparisons of
+// drawn steps with those of chosen ones or, if there are none, takes the means of what each was asked. Steps with equal
+// answers deviate less than others that were chosen; their bias is that of all.
+func (e *evidence) factor() (f factor, drawn bool) {
+	if e.held.n >= enoughHeld && e.other.n > 0 {
+		return factorOf(part{ratio: e.held, other: e.other, bias: selection * e.other.deviation()}), true
 	}
-	o := s.models[other]
-	if o == nil || o.answers.output.n == 0 || m.answers.output.n < enoughRuns {
-		same, expected := factor{ratio: &ratio{}}, factor{ratio: &ratio{}}
-		if r := m.references[other]; r != nil {
-			expected.ratio = &r.expected
-		}
-		return factors{same, expected, same}, false
+	var parts []part
+	if e.drawn.n >= enoughRuns {
+		parts, drawn = append(parts, part{ratio: e.drawn}), true
 	}
-	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &m.answers.visible, &o.answers.visible, nil)}, true
+	if chosen := e.chosen; chosen.n >= enoughRuns {
+		if e.same.n >= enoughRuns {
+			chosen = e.same
+		}
+		parts = append(parts, part{ratio: chosen, bias: selection * max(chosen.deviation(), e.chosen.deviation())})
+	}
+	if len(parts) == 0 && e.own.n >= enoughRuns && e.other.n > 0 {
+		parts = append(parts, part{ratio: e.own, other: e.other, bias: selection * math.Hypot(e.own.deviation(), e.other.deviation())})
+	}
+	return factorOf(parts...), drawn
+}
+
+// factors returns the factors from another model's answers of one kind to m, and whether they were measured. If m was
+// hardly ever asked, its answers are assumed to be longer by the expected ratio.
+func (s *sums) factors(m *modelSums, from source) (f factors, measured bool) {
+	r, o := m.references[from], s.of(from.model)
+	own, held, other := &m.answers[from.kind], &m.held[from.kind], &o.answers[from.kind]
+	output := evidence{&r.chosen.output, &r.same.output, &r.drawn.output, &own.output, &held.output, &other.output}
+	visible := evidence{&r.chosen.visible, &r.same.visible, &r.drawn.visible, &own.visible, &held.visible, &other.visible}
+	f.output, f.drawn = output.factor()
+	f.visible, _ = visible.factor()
+	f.input = factorOf(part{ratio: &r.input})
+	if len(f.output) > 0 {
+		if r.input.n < enoughRuns {
+			f.input = factorOf(part{ratio: &m.input, other: &o.input})
+		}
+		return f, true
+	}
+	same := factorOf(part{ratio: &ratio{}})
+	return factors{input: same, output: factorOf(part{ratio: &r.expected}), visible: same}, false
 }
 
 // prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model is assumed to have
@@ -281,7 +348,7 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 // if it was asked often enough and had none.
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	switch hasHits := m.cached > 0; {
-	case e.warm < e.cold && (hasHits || m.answers.output.n < enoughRuns):
+	case e.warm < e.cold && (hasHits || m.asked < enoughRuns):
 		return e.warm, e.warmHistory
 	case hasHits && m.coldPrompts > 0:
 		return m.prompts / m.coldPrompts * e.cold, e.warmHistory
@@ -307,7 +374,7 @@ func (p *missingAnswers) cost(group int) float64 {
 // prediction.
 func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
 	output := p.output.withoutGroup(everyone) * p.e.output
-	bias = p.output.bias*output + p.visible.bias*p.visible.withoutGroup(everyone)*math.Abs(p.history)
+	bias = p.output.bias()*output + p.visible.bias()*p.visible.withoutGroup(everyone)*math.Abs(p.history)
 	if p.e.answer > 0 {
 		variance = p.output.stepVariance(output, p.e.answer)
 	}
@@ -330,17 +397,18 @@ func (s *sums) baselineCost(m, steps *modelSums) *baselineCost {
 	if m.cached > 0 {
 		c.fixed -= steps.cold
 	}
-	for _, other := range slices.Sorted(maps.Keys(steps.references)) {
-		r := steps.references[other]
+	for _, from := range slices.SortedFunc(maps.Keys(steps.references), compareSources) {
+		r := steps.references[from]
 		if r.missing == 0 && r.estimate.coldHistory == 0 {
 			continue
 		}
-		f, measured := s.factors(m, other)
+		m.reference(from)
+		f, measured := s.factors(m, from)
 		p := missingAnswers{factors: f, e: &r.estimate}
 		p.prompt, p.history = m.prompt(p.e)
 		c.missing = append(c.missing, p)
 		c.hasInterval = c.hasInterval && (measured || r.missing == 0)
-		c.drawn = c.drawn && f.output.weight > 0
+		c.drawn = c.drawn && f.drawn
 	}
 	return c
 }
@@ -372,8 +440,8 @@ func (c *baselineCost) twoStdErrors() float64 {
 		bias += b
 		single += v
 		output := p.output.withoutGroup(everyone) * p.e.output
-		byStep += output * output * p.output.main().variance()
-		freedom = min(freedom, float64(len(p.output.main().byGroup)-1))
+		byStep += output * output * p.output.main().ratio.variance()
+		freedom = min(freedom, float64(len(p.output.main().ratio.byGroup)-1))
 	}
 	// The variance of Student's t distribution, since few runs do not determine the variance well.
 	student := max(freedom, 3) / max(freedom-2, 1)

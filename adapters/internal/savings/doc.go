@@ -24,6 +24,9 @@
 // weighted by the inverse of the probability; so are steps of the mode shadow whose shadow ended without the
 // baseline, which are of just that kind. They are weighed against the others by their variances.
 //
+// Tool calls and texts are compared apart, as they differ in length. A holdout draws its runs at random: from 50 of
+// its answers of a kind on, their mean length counts instead of the steps where both answered.
+//
 // A prompt contains the earlier answers of its run, whoever gave them. In the prompts of a baseline that is always
 // asked they would be its own, shorter or longer: the visible tokens of answers that the prompts of a run repeat are
 // converted by their ratio, also on steps in which the baseline was asked. That needs the name of the run or of the
@@ -31,7 +34,7 @@
 //
 // A model that is always asked finds its prompts cached. A baseline is assumed to have as many cache hits as the model
 // that was asked or, where that one has none, as it had itself; where both were asked, it is not charged for a cold
-// cache. If it was asked five times without a hit, it is assumed to have no cache.
+// cache. If no model that was asked had been asked in the step before, the prompt of that step counts as cached. If it was asked five times without a hit, it is assumed to have no cache.
 //
 // The interval is two standard errors: of the ratios, by a jackknife over runs (in 32 groups, so that sums suffice,
 // and with the variance of Student's t distribution where runs are few), of the runs in which the baseline is missing

@@ -1,6 +1,8 @@
 package savings
 
 import (
+	"slices"
+
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/sdk"
@@ -15,11 +17,14 @@ type histories map[string]*history
 // history counts the answers in a run that its next prompt contains.
 type history struct {
 	// said holds the tokens of each model's answers; those of the newest one, by last, are fresh.
-	said  map[string]int
-	last  string
+	said  map[source]int
+	last  source
 	fresh int
-	// prompt is the length of the prompt before that answer.
-	prompt int
+	// prompt is the length of the last prompt, repeats the share of it that the prompt before made up, and asked the
+	// models that were asked for the answer to that one.
+	prompt  int
+	repeats float64
+	asked   []string
 }
 
 // begin returns the history of a step, or nil if it has no run or session. A shorter prompt starts a new history. A
@@ -32,10 +37,11 @@ func (h *histories) begin(t *sdk.Trace) *history {
 	unit := holdout.Unit(t.Tenant, t.Run, t.Session, "")
 	own := (*h)[unit]
 	if own == nil {
-		own = &history{said: map[string]int{}}
+		own = &history{said: map[source]int{}}
 		lookup.MakeRoom(h, maxHistories)
 		(*h)[unit] = own
 	}
+	own.repeats = 0
 	switch growth := t.InputTokens - own.prompt; {
 	case growth < 0:
 		clear(own.said)
@@ -44,6 +50,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 		own.fresh = 0
 	default:
 		own.said[own.last] += own.fresh
+		own.repeats = float64(own.prompt) / float64(max(1, t.InputTokens))
 	}
 	own.prompt = t.InputTokens
 	return own
@@ -55,7 +62,7 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 		return
 	}
 	for other, tokens := range h.said {
-		if other == b.Model || tokens == 0 {
+		if other.model == b.Model || tokens == 0 {
 			continue
 		}
 		fresh := 0
@@ -69,12 +76,30 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 	}
 }
 
+// cachedShare returns the share of a step's prompt that a model which is always asked would find cached: as much as any
+// model that was asked or, if none of them was asked before in the run, what was the prompt before.
+func (h *history) cachedShare(t *sdk.Trace) (share float64) {
+	isCold := h != nil
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
+		isCold = isCold && !slices.Contains(h.asked, c.Model)
+	}
+	if isCold {
+		share = max(share, h.repeats)
+	}
+	return share
+}
+
 func (h *history) answer(t *sdk.Trace) {
 	if h == nil {
 		return
 	}
-	h.last, h.fresh = t.Chosen, 0
+	h.fresh, h.asked = 0, nil
+	for i := range t.Calls {
+		h.asked = append(h.asked, t.Calls[i].Model)
+	}
 	if c := ChosenCall(t); c != nil {
-		h.fresh = c.PromptedTokens()
+		h.last, h.fresh = sourceOf(c), c.PromptedTokens()
 	}
 }

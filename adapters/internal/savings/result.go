@@ -137,7 +137,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 		return 0, false
 	}
 	var one modelSums
-	one.add(t, b)
+	one.add(t, b, (*history)(nil).cachedShare(t))
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 
@@ -251,7 +251,7 @@ func (r *Result) String() string {
 	if r.Shadows > 0 {
 		spent += fmt.Sprintf(", %.6f of it on %s", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
-	text := spent + r.comparison() + " " + r.qualities()
+	text := strings.TrimSpace(spent + r.comparison() + " " + r.qualities())
 	switch q := &r.Runs; {
 	case q.N > 0 && q.Mean == 0:
 		text += fmt.Sprintf(" Runs: all %d with a reported verdict were reported as failed.", q.N)
@@ -359,9 +359,13 @@ func (r *Result) explainMissing(of string) string {
 	return fmt.Sprintf("; %d of %s got no answer and count as no saving", r.Unanswered, of)
 }
 
+// qualities leaves guesses out where runs have verdicts.
 func (r *Result) qualities() string {
+	if r.Runs.N > 0 && r.Quality.N > 0 && !r.Quality.IsMeasured() {
+		return ""
+	}
 	text := "Quality: " + r.Quality.String()
-	if b := &r.BaselineQuality; r.Baseline != "" && b.N > 0 {
+	if b := &r.BaselineQuality; r.Runs.N == 0 && r.Baseline != "" && b.N > 0 {
 		text += fmt.Sprintf("; %s is estimated at %.2f", say.Short(r.Baseline), b.Mean)
 	}
 	return text + "."

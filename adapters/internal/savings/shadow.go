@@ -47,6 +47,6 @@ func (a *Account) joinShadow(t *sdk.Trace) {
 		own, found = found, own
 	}
 	if own.price != nil && own.call.Model != found.call.Model {
-		a.of(own.call.Model).reference(found.call.Model).compare(groupOf(t), own.price, &own.call, &found.call, 1)
+		a.of(own.call.Model).reference(sourceOf(&found.call)).compare(groupOf(t), own.price, &own.call, &found.call, 1)
 	}
 }

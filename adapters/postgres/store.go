@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -205,4 +206,14 @@ func (s *Store) Close() error {
 		s.pool.Close()
 	})
 	return err
+}
+
+// OpenShared opens the database at a postgres:// URL for a router (router.Options.OpenStore), which can share it with
+// other processes. Write errors go to logger, which can be nil.
+func OpenShared(ctx context.Context, url string, logger hclog.Logger) (*store.Shared, error) {
+	s, err := Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return store.Share(s, url, logger), nil
 }

@@ -32,13 +32,10 @@ func (s *Store) find(name string, length time.Duration) (account, error) {
 		a.period = now / int64(length) * int64(length)
 	}
 	begin := a.period
-	st, err := s.statement("SELECT period, spent, reserved FROM accounts2 WHERE account = $1 AND period >= $2 ORDER BY period DESC LIMIT 1")
-	if err != nil {
-		return a, err
-	}
-	err = st.QueryRow(name, begin).Scan(&a.period, &a.spent, &a.reserved)
+	err := s.w.queryRow("SELECT period, spent, reserved FROM accounts2 WHERE account = $1 AND period >= $2 ORDER BY period DESC LIMIT 1", name, begin).
+		Scan(&a.period, &a.spent, &a.reserved)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, now)
+		err = s.w.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, now)
 	}
 	if err == nil && begin < a.period && a.period <= now {
 		err = s.carry(name, begin, &a)
@@ -48,17 +45,14 @@ func (s *Store) find(name string, length time.Duration) (account, error) {
 
 // carry adds to a what was spent in the account's earlier periods from begin on.
 func (s *Store) carry(name string, begin int64, a *account) error {
-	st, err := s.statement("SELECT coalesce(sum(spent), 0) FROM accounts2 WHERE account = $1 AND period >= $2 AND period < $3")
-	if err != nil {
-		return err
-	}
 	var earlier int64
-	if err := st.QueryRow(name, begin, a.period).Scan(&earlier); err != nil || earlier == 0 {
+	err := s.w.queryRow("SELECT coalesce(sum(spent), 0) FROM accounts2 WHERE account = $1 AND period >= $2 AND period < $3", name, begin, a.period).Scan(&earlier)
+	if err != nil || earlier == 0 {
 		return err
 	}
 	a.spent, a.carried = a.spent+earlier, true
-	return errors.Join(s.exec("UPDATE accounts2 SET spent = 0 WHERE account = $1 AND period >= $2 AND period < $3", name, begin, a.period),
-		s.exec("UPDATE accounts2 SET spent = $3 WHERE account = $1 AND period = $2", name, a.period, a.spent))
+	return errors.Join(s.w.exec("UPDATE accounts2 SET spent = 0 WHERE account = $1 AND period >= $2 AND period < $3", name, begin, a.period),
+		s.w.exec("UPDATE accounts2 SET spent = $3 WHERE account = $1 AND period = $2", name, a.period, a.spent))
 }
 
 func (a *account) until(length time.Duration) time.Time {
@@ -70,31 +64,24 @@ func (a *account) until(length time.Duration) time.Time {
 
 // writeReservation reserves an amount, of which returns is given back if it is not settled within ttl.
 func (s *Store) writeReservation(id int64, a *account, c *store.Charge, amount, returns int64, ttl time.Duration) error {
-	st, err := s.statement("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)")
+	hasRoom, err := s.w.changed("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)",
+		c.Account, a.period, amount, c.Cap)
 	if err != nil {
 		return err
 	}
-	res, err := st.Exec(c.Account, a.period, amount, c.Cap)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	if !hasRoom {
 		if a.carried {
-			err = errors.Join(err, errCarried)
+			err = errCarried
 		}
 		return errors.Join(err, &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount, Until: a.until(c.Period)})
 	}
-	return s.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
+	return s.w.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
 		id, c.Account, a.period, amount, returns, s.Now().Add(ttl).UnixNano())
 }
 
 func (s *Store) isReserved(id int64) (bool, error) {
-	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE id = $1)")
-	if err != nil {
-		return false, err
-	}
 	var there bool
-	err = st.QueryRow(id).Scan(&there)
+	err := s.w.queryRow("SELECT EXISTS (SELECT 1 FROM holds WHERE id = $1)", id).Scan(&there)
 	return there, err
 }
 
@@ -163,9 +150,9 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 	if err == nil {
 		err = s.write(context.WithoutCancel(ctx), func(sqlstore.Tx) error {
 			// In an expired reservation, everything that does not return already counts as spent.
-			return errors.Join(s.exec(`UPDATE accounts2 SET spent = spent + coalesce((SELECT value FROM json_each($2) WHERE key = h.account), 0) - iif(expired, amount - returns, 0),
+			return errors.Join(s.w.exec(`UPDATE accounts2 SET spent = spent + coalesce((SELECT value FROM json_each($2) WHERE key = h.account), 0) - iif(expired, amount - returns, 0),
 				reserved = reserved - iif(expired, 0, amount) FROM holds AS h WHERE h.id = $1 AND accounts2.account = h.account AND accounts2.period = h.period`, id, string(amounts)),
-				s.exec("DELETE FROM holds WHERE id = $1", id))
+				s.w.exec("DELETE FROM holds WHERE id = $1", id))
 		})
 	}
 	if err != nil {
@@ -182,17 +169,12 @@ func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, t
 			return err
 		}
 		for id, l := range leases {
-			st, err := s.statement("UPDATE holds SET until_ns = $2, returns = amount - $3, settled = $4 WHERE id = $1 AND expired = 0")
+			isLive, err := s.w.changed("UPDATE holds SET until_ns = $2, returns = amount - $3, settled = $4 WHERE id = $1 AND expired = 0",
+				id, s.Now().Add(ttl).UnixNano(), l.HandedOut, l.Settled)
 			if err != nil {
 				return err
 			}
-			res, err := st.Exec(id, s.Now().Add(ttl).UnixNano(), l.HandedOut, l.Settled)
-			if err != nil {
-				return err
-			}
-			if n, err := res.RowsAffected(); err != nil {
-				return err
-			} else if n == 0 {
+			if !isLive {
 				ended = append(ended, id)
 			}
 		}
@@ -207,19 +189,15 @@ const unsettledFor = 90 * 24 * time.Hour
 // expire ends overdue reservations: what does not return counts as spent.
 func (s *Store) expire() error {
 	now := s.Now().UnixNano()
-	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE expired = 0 AND until_ns < $1)")
-	if err != nil {
-		return err
-	}
 	var some bool
-	if err := st.QueryRow(now).Scan(&some); err != nil || !some {
+	if err := s.w.queryRow("SELECT EXISTS (SELECT 1 FROM holds WHERE expired = 0 AND until_ns < $1)", now).Scan(&some); err != nil || !some {
 		return err
 	}
-	return errors.Join(s.exec(`UPDATE accounts2 SET reserved = reserved - h.amount, spent = spent + h.spends
+	return errors.Join(s.w.exec(`UPDATE accounts2 SET reserved = reserved - h.amount, spent = spent + h.spends
 		FROM (SELECT account, period, sum(amount) AS amount, sum(amount - returns) AS spends FROM holds WHERE expired = 0 AND until_ns < $1 GROUP BY account, period) AS h
 		WHERE accounts2.account = h.account AND accounts2.period = h.period`, now),
-		s.exec("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1", now),
-		s.exec("DELETE FROM holds WHERE expired = 1 AND until_ns < $1", now-int64(unsettledFor)))
+		s.w.exec("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1", now),
+		s.w.exec("DELETE FROM holds WHERE expired = 1 AND until_ns < $1", now-int64(unsettledFor)))
 }
 
 // Release implements [store.Accounts].

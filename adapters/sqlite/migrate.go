@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
@@ -17,7 +16,7 @@ const schemaVersion = 4
 
 // oldestProgram is the oldest schemaVersion of a program that can use these tables. It is stored in the file for
 // programs that are older than the file.
-const oldestProgram = 3
+const oldestProgram = 4
 
 const ledgerSchema = `
 CREATE TABLE accounts2 (
@@ -53,11 +52,7 @@ func schema() string {
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
 }
 
-// migrateFrom3 migrates tables of version 3, the first that was released, to version 4.
-const migrateFrom3 = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
-
-// migrate creates the tables in a new file, or updates those of an earlier program. It returns
-// store.ErrVersion for a file that is too new, or older than version 3.
+// migrate creates the tables in a new file. It returns store.ErrVersion for a file that is too new or too old.
 func migrate(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -69,15 +64,6 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// checkNewer returns an error if tables of a later version are too new for this program.
-func checkNewer(ctx context.Context, tx *sql.Tx, version int) error {
-	var oldest int
-	if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
-		return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
-	}
-	return nil
-}
-
 func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	var version, tables int
 	if err := tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version").Scan(&version, &tables); err != nil {
@@ -87,16 +73,16 @@ func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	case version == schemaVersion:
 		return nil
 	case version > schemaVersion:
-		return checkNewer(ctx, tx, version)
+		var oldest int
+		if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
+			return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
+		}
+		return nil
 	case version == 0 && tables > 0:
 		return fmt.Errorf("%w: it is the database of another program", store.ErrVersion)
-	case slices.Contains([]int{1, 2}, version):
+	case version > 0:
 		return fmt.Errorf("%w: it has %d, of a program before v0.1.0; move it away to begin with a new one", store.ErrVersion, version)
 	}
-	statements := schema() + fmt.Sprintf("; INSERT INTO meta (name, value) VALUES ('oldest_program', %d)", oldestProgram)
-	if version == 3 {
-		statements = migrateFrom3
-	}
-	_, err := tx.ExecContext(ctx, statements+fmt.Sprintf("; PRAGMA user_version = %d", schemaVersion))
+	_, err := tx.ExecContext(ctx, schema()+fmt.Sprintf("; INSERT INTO meta (name, value) VALUES ('oldest_program', %d); PRAGMA user_version = %d", oldestProgram, schemaVersion))
 	return err
 }

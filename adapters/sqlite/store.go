@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -26,10 +27,9 @@ type Store struct {
 	// files holds the opened files: the database, and the two that SQLite keeps beside it until its last connection
 	// is closed.
 	files map[string]os.FileInfo
-	// read has several connections. writer has one, conn, which only the goroutine of run uses.
+	// read has several connections. writer has one, w, which only the goroutine of run uses.
 	read, writer *sql.DB
-	conn         *sql.Conn
-	statements   map[string]*sql.Stmt
+	w            *prepared
 	changes      int64     // count of changes by all processes, as last seen by run
 	cacheDropped time.Time // when the writer last dropped its page cache
 	jobs         chan *job
@@ -44,7 +44,7 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens the file, and creates it when it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
-	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), Now: time.Now}
+	s := &Store{path: path, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), Now: time.Now}
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
@@ -72,11 +72,11 @@ func (s *Store) open(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		s.conn, err = s.writer.Conn(context.WithoutCancel(ctx))
+		s.w, err = prepare(ctx, s.writer)
 	}
 	if err == nil {
 		// Steps wait for this connection; see package store for their deadline.
-		_, err = s.conn.ExecContext(ctx, "PRAGMA busy_timeout = 2500")
+		err = s.w.exec("PRAGMA busy_timeout = 2500")
 	}
 	if err != nil {
 		return errors.Join(err, s.writer.Close(), s.read.Close())
@@ -216,10 +216,17 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
 		<-s.ended
-		for _, st := range s.statements {
-			err = errors.Join(err, st.Close())
-		}
-		err = errors.Join(err, s.conn.Close(), s.writer.Close(), s.read.Close())
+		err = errors.Join(s.w.Close(), s.writer.Close(), s.read.Close())
 	})
 	return err
+}
+
+// OpenShared opens the file at path for a router (router.Options.OpenStore), which can share it with other processes
+// on this machine. Write errors go to logger, which can be nil.
+func OpenShared(ctx context.Context, path string, logger hclog.Logger) (*store.Shared, error) {
+	s, err := Open(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return store.Share(s, path, logger), nil
 }

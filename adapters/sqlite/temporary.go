@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
@@ -14,11 +15,9 @@ import (
 // does not suffice, in a private file that is removed on close.
 type Temporary struct {
 	sqlstore.DB
-	db   *sql.DB
-	conn *sql.Conn
-	// statements are prepared once. Only the holder of writing uses them.
-	statements map[string]*sql.Stmt
-	writing    chan struct{}
+	db *sql.DB
+	mu sync.Mutex // of w
+	w  *prepared
 }
 
 var _ store.Traces = (*Temporary)(nil)
@@ -33,67 +32,103 @@ func NewTemporary(ctx context.Context) (*Temporary, error) {
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(fmt.Errorf("making tables: %w", err), db.Close())
 	}
-	t := &Temporary{db: db, statements: map[string]*sql.Stmt{}, writing: make(chan struct{}, 1)}
-	if t.conn, err = db.Conn(context.WithoutCancel(ctx)); err != nil {
+	t := &Temporary{db: db}
+	if t.w, err = prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	t.DB = sqlstore.DB{Read: t.conn, Write: t.write, Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
+	t.DB = sqlstore.DB{Read: t.w.conn, Write: t.write, Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
 	return t, nil
 }
 
-func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error {
-	t.writing <- struct{}{}
-	defer func() { <-t.writing }()
-	if _, err := t.conn.ExecContext(ctx, "BEGIN"); err != nil {
+func (t *Temporary) write(_ context.Context, do func(sqlstore.Tx) error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.w.exec("BEGIN"); err != nil {
 		return err
 	}
-	if err := do(temporaryStatement{t}); err != nil {
-		_, undo := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		return errors.Join(err, undo)
+	if err := do(t.w); err != nil {
+		return errors.Join(err, t.w.exec("ROLLBACK"))
 	}
-	_, err := t.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT") // leave no transaction open
-	return err
+	return t.w.exec("COMMIT")
 }
 
 // Close discards the traces.
-func (t *Temporary) Close() error {
+func (t *Temporary) Close() error { return errors.Join(t.w.Close(), t.db.Close()) }
+
+// prepared is a connection whose statements are prepared once. It implements [sqlstore.Tx] and is not safe for concurrent
+// use.
+type prepared struct {
+	conn       *sql.Conn
+	statements map[string]*sql.Stmt
+}
+
+var _ sqlstore.Tx = (*prepared)(nil)
+
+func prepare(ctx context.Context, db *sql.DB) (*prepared, error) {
+	conn, err := db.Conn(context.WithoutCancel(ctx))
+	return &prepared{conn, map[string]*sql.Stmt{}}, err
+}
+
+func (p *prepared) statement(query string) (*sql.Stmt, error) {
+	if st := p.statements[query]; st != nil {
+		return st, nil
+	}
+	st, err := p.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("preparing a statement: %w", err)
+	}
+	p.statements[query] = st
+	return st, nil
+}
+
+func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	st, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(ctx, args...)
+}
+
+func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	st, err := p.statement(query)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+func (p *prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	st, err := p.statement(query)
+	if err != nil {
+		return p.conn.QueryRowContext(ctx, query, args...) // which fails likewise
+	}
+	return st.QueryRowContext(ctx, args...)
+}
+
+// exec runs a statement that no context ends, and queryRow a query.
+func (p *prepared) exec(query string, args ...any) error {
+	_, err := p.ExecContext(context.Background(), query, args...)
+	return err
+}
+
+func (p *prepared) queryRow(query string, args ...any) *sql.Row {
+	return p.QueryRowContext(context.Background(), query, args...)
+}
+
+// changed runs a statement and reports whether it changed a row.
+func (p *prepared) changed(query string, args ...any) (bool, error) {
+	result, err := p.ExecContext(context.Background(), query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+func (p *prepared) Close() error {
 	var faults []error
-	for _, s := range t.statements {
-		faults = append(faults, s.Close())
+	for _, st := range p.statements {
+		faults = append(faults, st.Close())
 	}
-	return errors.Join(append(faults, t.conn.Close(), t.db.Close())...)
-}
-
-// temporaryStatement runs statements that are prepared once.
-type temporaryStatement struct{ t *Temporary }
-
-func (p temporaryStatement) statement(ctx context.Context, query string) (*sql.Stmt, error) {
-	if s := p.t.statements[query]; s != nil {
-		return s, nil
-	}
-	s, err := p.t.conn.PrepareContext(context.WithoutCancel(ctx), query)
-	if err == nil {
-		p.t.statements[query] = s
-	}
-	return s, err
-}
-
-func (p temporaryStatement) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := p.statement(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.ExecContext(ctx, args...)
-}
-
-func (p temporaryStatement) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := p.statement(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return s.QueryContext(ctx, args...)
-}
-
-func (p temporaryStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return p.t.conn.QueryRowContext(ctx, query, args...)
+	return errors.Join(append(faults, p.conn.Close())...)
 }

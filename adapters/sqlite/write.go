@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -76,8 +75,11 @@ func (s *Store) run() {
 		if len(batch) == 0 {
 			return
 		}
-		s.commit(batch)
+		err := s.commit(batch)
 		for _, j := range batch {
+			if err != nil {
+				j.err = errors.Join(err, j.err)
+			}
 			close(j.done)
 		}
 	}
@@ -87,33 +89,25 @@ func (s *Store) run() {
 const dropCacheEvery = 2 * time.Second
 
 // commit makes changes in one transaction; one that fails is rolled back alone.
-func (s *Store) commit(batch []*job) {
-	if err := s.transact(batch); err != nil {
-		for _, j := range batch {
-			j.err = errors.Join(err, j.err)
-		}
-	}
-}
-
-func (s *Store) transact(batch []*job) error {
+func (s *Store) commit(batch []*job) error {
 	if err := s.checkFiles(); err != nil {
 		return err
 	}
 	if now := time.Now(); now.Sub(s.cacheDropped) >= dropCacheEvery {
-		if err := s.exec("PRAGMA shrink_memory"); err != nil {
+		if err := s.w.exec("PRAGMA shrink_memory"); err != nil {
 			return err
 		}
 		s.cacheDropped = now
 	}
-	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
+	if err := s.w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	changed, err := s.changeAll(batch)
 	if err == nil {
-		err = s.exec("COMMIT")
+		err = s.w.exec("COMMIT")
 	}
 	if err != nil {
-		return errors.Join(err, s.exec("ROLLBACK"))
+		return errors.Join(err, s.w.exec("ROLLBACK"))
 	}
 	s.changes = changed
 	return nil
@@ -139,18 +133,14 @@ func (s *Store) changeAll(batch []*job) (changed int64, err error) {
 	if changed == s.changes {
 		return changed, nil
 	}
-	return changed, s.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed)
+	return changed, s.w.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed)
 }
 
 // checkWritten returns an error if the file has lost changes that this process has written or read, for example
 // because its -wal was truncated. It compares a count of all processes' changes.
 func (s *Store) checkWritten() error {
-	st, err := s.statement("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'")
-	if err != nil {
-		return err
-	}
 	var changes int64
-	if err := st.QueryRow().Scan(&changes); err != nil {
+	if err := s.w.queryRow("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'").Scan(&changes); err != nil {
 		return err
 	}
 	if changes < s.changes {
@@ -162,34 +152,13 @@ func (s *Store) checkWritten() error {
 
 // change makes one change under a savepoint, and sets the job's error. A returned error ends the transaction.
 func (s *Store) change(j *job) error {
-	if err := s.exec("SAVEPOINT job"); err != nil {
+	if err := s.w.exec("SAVEPOINT job"); err != nil {
 		return err
 	}
-	if j.err = j.do(s.conn); j.err != nil {
-		if err := s.exec("ROLLBACK TO job"); err != nil {
+	if j.err = j.do(s.w); j.err != nil {
+		if err := s.w.exec("ROLLBACK TO job"); err != nil {
 			return err
 		}
 	}
-	return s.exec("RELEASE job")
-}
-
-// exec runs a statement, which is prepared once. Only the goroutine of run may call it.
-func (s *Store) exec(query string, args ...any) error {
-	st, err := s.statement(query)
-	if err == nil {
-		_, err = st.Exec(args...)
-	}
-	return err
-}
-
-func (s *Store) statement(query string) (*sql.Stmt, error) {
-	st := s.statements[query]
-	if st == nil {
-		var err error
-		if st, err = s.conn.PrepareContext(context.Background(), query); err != nil {
-			return nil, err
-		}
-		s.statements[query] = st
-	}
-	return st, nil
+	return s.w.exec("RELEASE job")
 }

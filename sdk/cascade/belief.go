@@ -62,13 +62,6 @@ func (b Belief) validate() error {
 		return b.Look.validate()
 	case b.Unseen:
 		return nil
-	}
-	return b.validateSpread()
-}
-
-// validateSpread validates the prediction for an answer that will be judged.
-func (b Belief) validateSpread() error {
-	switch {
 	case b.Bernoulli && !isShare(b.Mean):
 		return fmt.Errorf("probability %v lies outside [0, 1]", b.Mean)
 	case b.Bernoulli && b.Judge.Validate() != nil:

@@ -142,3 +142,63 @@ func (ls laws) expectedMax(floor float64) float64 {
 	lo, hi := ls.support(floor)
 	return hi - ls.below(lo, hi)
 }
+
+// ExpectedMax returns E[max(X_1, ..., X_n)] of independent beliefs, normal,
+// Bernoulli or mixed; a belief with StdDev 0 is deterministic.
+//
+// With v the greatest deterministic entry (-Inf if there is none),
+//
+//	E[max] = v + integral from v to Inf of (1 - F_1(x)···F_n(x)) dx,
+//
+// by Gauss-Legendre quadrature on panels that are no wider than four of the
+// narrowest deviations that vary there, split where a distribution function jumps.
+// For Bernoullis alone it is exactly 1 - (1 - p_1)···(1 - p_n). The absolute error
+// is below 1e-9 for qualities and deviations in [0, 1]. The maximum of nothing is
+// -Inf; a NaN makes the result NaN. It does not allocate for up to 16 beliefs that
+// are not deterministic.
+func ExpectedMax(beliefs []Belief) float64 {
+	var fixed [16]law
+	ls, floor := laws(fixed[:0]), negInf
+	for _, b := range beliefs {
+		if math.IsNaN(b.Mean) || math.IsNaN(b.StdDev) && !b.Bernoulli {
+			return math.NaN()
+		}
+		if l := b.law(1); l.isTwoPoint || l.dev > 0 {
+			ls = append(ls, l)
+		} else {
+			floor = max(floor, l.mean)
+		}
+	}
+	return ls.expectedMax(floor)
+}
+
+const (
+	invSqrt2   = 1 / math.Sqrt2
+	invSqrt2Pi = 1 / (math.SqrtPi * math.Sqrt2)
+)
+
+// normalCDF returns the distribution function of the standard normal, with
+// relative accuracy in the lower tail.
+func normalCDF(z float64) float64 { return 0.5 * math.Erfc(-z*invSqrt2) }
+
+func normalPDF(z float64) float64 { return invSqrt2Pi * math.Exp(-0.5*z*z) }
+
+// normalExcess returns E[(Z + z)^+] = phi(z) + z Phi(z) for a standard normal Z,
+// with relative accuracy for all z. The two terms cancel in the lower tail, where
+// a continued fraction takes over.
+func normalExcess(z float64) float64 {
+	if z > -4 {
+		return normalPDF(z) + z*normalCDF(z)
+	}
+	// The repeated integral of the upper tail at x = -z, by the continued fraction
+	// i1(x) / i0(x) = 1 / (x + 2/(x + 3/(x + ...))), i0(x) = Phi(-x).
+	x := -z
+	if math.IsInf(x, 1) {
+		return 0
+	}
+	f := x
+	for k := 40.0; k >= 2; k-- {
+		f = x + k/f
+	}
+	return normalCDF(z) / f
+}

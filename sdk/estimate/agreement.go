@@ -79,34 +79,6 @@ func (c *clusters) add(model int, answer string) {
 	c.size[at]++
 }
 
-// partition is [clusters.partition], with the repeated answers of families.
-func (x *latentCursor) partition(a *agreement, right int) float64 {
-	if x.tables.families != nil {
-		return x.partitionFamilies(a, right)
-	}
-	return x.clusters.partition(a, right)
-}
-
-// partition returns the logarithm of the probability that wrong answers fall into
-// the clusters other than skip (-1: all).
-func (c *clusters) partition(a *agreement, skip int) float64 {
-	log, n := 0.0, 0
-	for k, size := range c.size {
-		if k == skip {
-			continue
-		}
-		l, _ := math.Lgamma(float64(size))
-		log += math.Log(a.Spread) + l
-		n += size
-	}
-	if n == 0 {
-		return 0
-	}
-	x, _ := math.Lgamma(a.Spread)
-	y, _ := math.Lgamma(a.Spread + float64(n))
-	return log + x - y
-}
-
 // weigh computes the masses from the weights of the nodes, which leave out the models
 // in clusters, and the likelihoods of those models, by model and node.
 func (x *latentCursor) weigh() {

@@ -192,15 +192,6 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkJudges(quality); err != nil {
-		return err
-	}
-	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order, VerdictsUSD: f.USD}
-	return nil
-}
-
-// checkJudges validates the error rates of judges and the prices of their verdicts.
-func (f *file) checkJudges(quality Quality) error {
 	for name, rates := range f.Judges {
 		if err := rates.Validate(); err != nil {
 			return fmt.Errorf("reading judge %q: %w", name, err)
@@ -211,6 +202,7 @@ func (f *file) checkJudges(quality Quality) error {
 			return fmt.Errorf("reading what verdicts of judge %q cost: %v for %d models", name, usd, len(f.Models))
 		}
 	}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order, VerdictsUSD: f.USD}
 	return nil
 }
 

@@ -125,7 +125,7 @@ func fitGainScale(r *Replay) *gainScale {
 	var wait sync.WaitGroup
 	for first := range workers {
 		wait.Go(func() {
-			f := newGainFit(n)
+			f := &gainFit{make([]cascade.Belief, n), make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)}
 			for q := first; q < queries; q += workers {
 				f.query(r.Start(q), rand.New(rand.NewPCG(gainSeed, uint64(q))), n, &parts[q])
 			}
@@ -167,10 +167,6 @@ func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 type gainFit struct {
 	start, before, after []cascade.Belief
 	costs                []float64
-}
-
-func newGainFit(n int) *gainFit {
-	return &gainFit{make([]cascade.Belief, n), make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)}
 }
 
 // draw compares the expected gain of a set of models, of which the first ran have run,

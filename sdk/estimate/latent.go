@@ -155,7 +155,12 @@ func (e *latent) prepare() {
 	if e.Evidence != nil {
 		e.Evidence.prepare()
 	}
-	e.prepareFamilies(t)
+	if e.Family != nil {
+		t.families, t.familyOf = listFamilies(e.Family)
+		for f := range t.families {
+			t.families[f].prepare(t, e.Shared[t.families[f].members[0]])
+		}
+	}
 	e.tables = t
 	if e.Agree != nil && !e.Verified {
 		t.pair = e.pairDeviations()

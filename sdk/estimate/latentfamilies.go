@@ -87,16 +87,6 @@ func listFamilies(first []int) (list []family, of []int) {
 	return list, of
 }
 
-func (e *latent) prepareFamilies(t *latentTables) {
-	if e.Family == nil {
-		return
-	}
-	t.families, t.familyOf = listFamilies(e.Family)
-	for f := range t.families {
-		t.families[f].prepare(t, e.Shared[t.families[f].members[0]])
-	}
-}
-
 func (f *family) prepare(t *latentTables, shared float64) {
 	f.chance = make([][][][factorPoints]float64, len(t.p))
 	for g, p := range t.p {
@@ -256,9 +246,9 @@ func (c *latentCursor) copyShare(f *family, before []int, cluster, right int) (s
 	return same / n, true
 }
 
-// partitionFamilies is [clusters.partition] with families: a wrong answer repeats an earlier
-// one of its family with probability Repeat, and otherwise is drawn like any other.
-func (c *latentCursor) partitionFamilies(a *agreement, right int) float64 {
+// partition returns the logarithm of the probability that wrong answers fall into the clusters other than right (-1:
+// all). A wrong answer repeats an earlier one of its family with probability Repeat, and otherwise is drawn like any other.
+func (c *latentCursor) partition(a *agreement, right int) float64 {
 	log, n := 0.0, 0.0
 	size := c.sizes[:0]
 	for range c.clusters.size {
@@ -356,19 +346,6 @@ func (f *latentFit) otherArms(i int) (level float64, known bool) {
 		}
 	}
 	return level / max(n, 1), n > 0
-}
-
-// sameAsFirst copies the parameters of a model's first sample to its other samples.
-func (f *latentFit) sameAsFirst() {
-	for _, tries := range f.tries {
-		first := tries[0]
-		for _, i := range tries[1:] {
-			f.Base[i], f.Slope[i] = f.Base[first], f.Slope[first]
-			for g := range f.Shift {
-				f.Shift[g][i] = f.Shift[g][first]
-			}
-		}
-	}
 }
 
 func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }

@@ -176,20 +176,13 @@ func (f *latentFit) fitAgreement() {
 // changeRows is the number of queries on which changes are measured.
 const changeRows = 500
 
-func (f *latentFit) fitDeviations() {
-	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
-	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)
+// fitChange measures how much a model's own run changes its estimate.
+func (f *latentFit) fitChange() {
+	n := len(f.Base)
+	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: &costMean{CostUSD: make([]float64, n)}}).On(f.t)
 	if err != nil {
 		return // impossible: it is the table of the fit
 	}
-	if f.Post == nil && (f.Lengths != nil || f.Agree != nil || f.Evidence != nil && f.Evidence.free() > 0) {
-		f.fitChange(replay)
-	}
-}
-
-// fitChange measures how much a model's own run changes its estimate.
-func (f *latentFit) fitChange(replay *Replay) {
-	n := len(f.Base)
 	sums, counts := zeros(len(f.Mean), n), make([]float64, len(f.Mean))
 	before, after := make([]cascade.Belief, n), make([]cascade.Belief, n)
 	every := max(1, len(f.t.Queries)/changeRows)

@@ -136,7 +136,7 @@ func (e *regression) check(models int) error {
 	if l == nil || e.Link != linkLinear && e.Link != linkLogistic {
 		return fmt.Errorf("link %q", e.Link)
 	}
-	if len(e.StdDev) != len(l.Groups)+1 || !l.fit(models) {
+	if len(e.StdDev) != len(l.Groups)+1 || !l.fits(models) {
 		return fmt.Errorf("features do not fit %d models", models)
 	}
 	if err := l.Text.decode(); err != nil {
@@ -148,7 +148,15 @@ func (e *regression) check(models int) error {
 	if !e.hasShape(models) {
 		return fmt.Errorf("coefficients do not fit %d models", models)
 	}
-	return e.checkLengths(models)
+	s := e.Features.newSetFits(models)
+	for _, ran := range e.examples(models) {
+		for target := range models {
+			if want, got := len(e.input(nil, s, ran, target)), len(e.coefficients(ran, target)); got != want {
+				return fmt.Errorf("%d coefficients for %d features", got, want)
+			}
+		}
+	}
+	return nil
 }
 
 // hasShape reports whether there are coefficients and deviations for all sets of models.
@@ -163,18 +171,6 @@ func (e *regression) hasShape(models int) bool {
 
 func wide[T any](rows [][]T, n int) bool {
 	return !slices.ContainsFunc(rows, func(row []T) bool { return len(row) != n })
-}
-
-func (e *regression) checkLengths(models int) error {
-	s := e.Features.newSetFits(models)
-	for _, ran := range e.examples(models) {
-		for target := range models {
-			if want, got := len(e.input(nil, s, ran, target)), len(e.coefficients(ran, target)); got != want {
-				return fmt.Errorf("%d coefficients for %d features", got, want)
-			}
-		}
-	}
-	return nil
 }
 
 func (e *regression) examples(models int) [][]int {

@@ -82,7 +82,7 @@ type runFeature struct {
 	StdDev []float64   `json:"std_dev"`
 }
 
-func (l *featureLayout) fit(models int) bool {
+func (l *featureLayout) fits(models int) bool {
 	groups := len(l.Groups) + 1
 	return len(l.Trust) == groups && wide(l.Trust, models) &&
 		(l.Empty == nil && !l.Agreement || len(l.Empty) == groups) &&

@@ -9,7 +9,10 @@ import (
 )
 
 // regressionPrecision is the penalty on the coefficients of standardised features.
-const regressionPrecision = 8
+const (
+	regressionPrecision = 8
+	interceptPrecision  = 0.05
+)
 
 // sampledSets is the number of random sets of models per query to which the pooled
 // regressions are fitted.
@@ -137,7 +140,7 @@ func (f *regressionFit) fit(e *regression, use func(query int) bool) {
 // fitOne fits the coefficients of one target at one place, to the sets of that place. The
 // target is added to each if it must have run.
 func (f *regressionFit) fitOne(e *regression, use func(int) bool, target, place int) []float64 {
-	r := ridge{link: e.Link, precision: regressionPrecision}
+	r := ridge{link: e.Link, precision: regressionPrecision, intercept: interceptPrecision}
 	ran := e.Exact == nil && place == targetRan
 	for q, sets := range f.sets {
 		y := f.t.Quality[q][target]

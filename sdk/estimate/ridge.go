@@ -1,6 +1,9 @@
 package estimate
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The link functions of a ridge regression, from the linear predictor to the quality.
 const (
@@ -14,8 +17,16 @@ const (
 type ridge struct {
 	link      string
 	precision float64
+	intercept float64 // precision of the intercept; it keeps that finite if all qualities are 0 or all are 1
 	x         [][]float64
 	y, weight []float64
+}
+
+// FitLogistic returns the coefficients of a logistic ridge regression of qualities in [0, 1] on features, of which the
+// first is 1. A quality between 0 and 1 counts as that share right and the rest wrong.
+func FitLogistic(x [][]float64, quality []float64, precision, interceptPrecision float64) []float64 {
+	r := ridge{link: linkLogistic, precision: precision, intercept: interceptPrecision, x: x, y: quality, weight: slices.Repeat([]float64{1}, len(x))}
+	return r.fit(len(x[0]))
 }
 
 func (r *ridge) add(x []float64, y, weight float64) {
@@ -50,16 +61,13 @@ func (r *ridge) fit(d int) []float64 {
 	return c
 }
 
-// interceptPrecision keeps the intercept finite if all qualities are 0 or all are 1.
-const interceptPrecision = 0.05
-
 // system fills in the gradient of the penalised log-likelihood and the upper half of
 // its negated second derivative.
 func (r *ridge) system(c, grad []float64, hess [][]float64) {
 	for j := range grad {
 		precision := r.precision
 		if j == 0 {
-			precision = interceptPrecision
+			precision = r.intercept
 		}
 		grad[j] = -precision * c[j]
 		clear(hess[j])

@@ -22,15 +22,6 @@ type textModel struct {
 	weights []float64
 }
 
-// at returns the prediction for a prompt; counts is scratch of length textBuckets.
-func (m *textModel) at(prompt string, counts []float64) float64 {
-	if prompt == "" {
-		return 0
-	}
-	n := feature.NGrams(prompt, counts)
-	return m.Intercept + dot(m.weights, counts)/math.Sqrt(float64(max(n, 1)))
-}
-
 func (m *textModel) encode() {
 	raw := make([]byte, 0, 4*len(m.weights))
 	for i, w := range m.weights {
@@ -198,7 +189,7 @@ func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) 
 				if fold[q] != f || len(rows[q].at) == 0 || math.IsNaN(y[q]) {
 					continue
 				}
-				out[q] = m.predict(&rows[q])
+				out[q] = rows[q].onto(m.Intercept, (*[textBuckets]float64)(m.weights))
 				errors += (y[q] - out[q]) * (y[q] - out[q])
 				plain += y[q] * y[q]
 			}
@@ -239,7 +230,11 @@ func (r *textReader) at(q *queryFacts) float64 {
 		if r.counts == nil {
 			r.counts = make([]float64, textBuckets)
 		}
-		r.prompt, r.value = q.Prompt, r.model.at(q.Prompt, r.counts)
+		r.prompt, r.value = q.Prompt, 0
+		if q.Prompt != "" {
+			n := feature.NGrams(q.Prompt, r.counts)
+			r.value = r.model.Intercept + dot(r.model.weights, r.counts)/math.Sqrt(float64(max(n, 1)))
+		}
 	}
 	if q.text != nil {
 		q.text.Store(math.Float64bits(r.value))
@@ -253,11 +248,3 @@ const (
 	textSteps     = 40
 	textTolerance = 1e-6
 )
-
-func (m *textModel) predict(r *sparse) float64 {
-	sum := m.Intercept
-	for i, b := range r.at {
-		sum += r.value[i] * m.weights[b]
-	}
-	return sum
-}

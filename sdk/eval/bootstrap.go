@@ -74,13 +74,4 @@ func twoSigma(value float64, values []float64) interval {
 	return interval{value, value - d, value + d}
 }
 
-// difference returns the interval of a minus b, paired by resample.
-func difference(value float64, a, b []float64) interval {
-	d := make([]float64, len(a))
-	for i := range d {
-		d[i] = a[i] - b[i]
-	}
-	return twoSigma(value, d)
-}
-
 func (i interval) isSignificant() bool { return i.Low > 0 || i.High < 0 }

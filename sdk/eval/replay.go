@@ -62,7 +62,14 @@ func Replay(ctx context.Context, o *outcome.Table, players []*Player, seed uint6
 				w.BuyUsedVerdicts()
 				walkers[p.Source] = w
 			}
-			p.play(q, w, coin, samples[i])
+			var clock timedStrategy
+			for l, strategy := range p.Strategies {
+				clock.Strategy = strategy
+				step, s := w.Walk(&clock, coin, nil), samples[i]
+				s.Cost[l][q], s.Quality[l][q], s.Steps[l][q] = step.CostUSD, step.Quality, float64(step.Models)
+			}
+			p.decisions.Add(clock.decisions)
+			p.nanos.Add(int64(clock.spent))
 		}
 		if done != nil {
 			done(1)
@@ -106,17 +113,6 @@ func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 
 // Describe implements [cascade.Describer].
 func (t *timedStrategy) Describe() cascade.Description { return cascade.Describe(t.Strategy) }
-
-func (p *Player) play(q int, w *replay.Walker, coin float64, s *Sample) {
-	var clock timedStrategy
-	for l, strategy := range p.Strategies {
-		clock.Strategy = strategy
-		step := w.Walk(&clock, coin, nil)
-		s.Cost[l][q], s.Quality[l][q], s.Steps[l][q] = step.CostUSD, step.Quality, float64(step.Models)
-	}
-	p.decisions.Add(clock.decisions)
-	p.nanos.Add(int64(clock.spent))
-}
 
 // coinOf returns query q's coin, uniform in [0, 1).
 func coinOf(seed uint64, q int) float64 {

@@ -354,11 +354,21 @@ func withVerdicts(t *outcome.Table, verified bool) *outcome.Table {
 	return &c
 }
 
+// trainFolds is the number of folds for the beliefs on the train half.
+const trainFolds = 4
+
+// sources fits one estimator to the train half for the test half, and one per fold for the train half itself.
 func (s *Study) sources(h *Halves, kind string) (*fittedSources, error) {
-	src, err := fitSources(h, kind, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
+	options := estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed}
+	whole, train, _, err := estimate.FitFolds(h.Train, min(trainFolds, len(h.Train.Queries)), options)
+	if err != nil {
+		return nil, fmt.Errorf("fitting the %s estimate to %d queries: %w", kind, len(h.Train.Queries), err)
+	}
+	test, err := whole.On(h.Test)
 	if err != nil {
 		return nil, err
 	}
+	src := &fittedSources{Name: kind, Train: train.Source(), Test: test.Source()}
 	if s.Noise != nil && s.Noise.CostAnte > 0 {
 		src.Test = newCostNoise(src.Test, h.Train, h.Test, s.Noise.CostAnte, s.Seed*2+4)
 		src.Train = newCostNoise(src.Train, h.Train, h.Train, s.Noise.CostAnte, s.Seed*2+3)

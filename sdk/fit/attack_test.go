@@ -26,7 +26,7 @@ func TestAttackProfile(t *testing.T) {
 	if err := os.WriteFile(deep, []byte(strings.Repeat(`{"estimator":`, 100_000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{large: "is larger than 64 MiB", dir: "is no regular file", os.DevNull: "is no regular file", deep: "deep.json"} {
+	for path, want := range map[string]string{large: "larger than 67108864 bytes", dir: "no regular file", os.DevNull: "no regular file", deep: "deep.json"} {
 		if _, err := fit.Load(path, nil); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 1000 {
 			t.Errorf("%s: err = %.1000v", path, err)
 		}

@@ -4,6 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/combin"
 )
 
 // breakChance bounds the probability that n values are as good as these while the mean of m further ones
@@ -41,6 +44,7 @@ func breakChance(values []float64, low, floor float64, m int) float64 {
 // are marked, contain at least seen marked ones.
 func hypergeometricTail(seen, n, further, m int) float64 {
 	marked := seen + further
+	logChoose := func(n, k int) float64 { return combin.LogGeneralizedBinomial(float64(n), float64(k)) }
 	whole := logChoose(n+m, n)
 	tail := 0.0
 	for k := seen; k <= min(marked, n); k++ {
@@ -49,13 +53,6 @@ func hypergeometricTail(seen, n, further, m int) float64 {
 		}
 	}
 	return min(tail, 1)
-}
-
-func logChoose(n, k int) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return a - b - c
 }
 
 // valuesBelow returns m values like the given ones whose mean lies just below the floor, or nil if the
@@ -88,14 +85,8 @@ const deals = 2000
 
 // dealtTail returns the probability that n of all values, drawn at random, sum to at least sum.
 func dealtTail(all []float64, n int, sum float64) float64 {
-	mean, total := 0.0, float64(len(all))
-	for _, v := range all {
-		mean += v / total
-	}
-	variance := 0.0
-	for _, v := range all {
-		variance += (v - mean) * (v - mean) / (total - 1)
-	}
+	total := float64(len(all))
+	mean, variance := stat.MeanVariance(all, nil)
 	dev := math.Sqrt(variance * float64(n) * (total - float64(n)) / total)
 	if dev == 0 {
 		return 1

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -202,15 +203,8 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 			quality[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
 		}
 	}
-	h := HeldOut{CostUSD: average(cost), Quality: average(quality)}
-	variance := 0.0
-	for _, c := range cost {
-		variance += (c - h.CostUSD) * (c - h.CostUSD)
-	}
-	n := float64(len(cost))
-	h.CostStdError = math.Sqrt(variance / (n - 1) / n)
-	h.Held = math.Abs(h.CostUSD-budget) <= Tolerance*budget
-	return h
+	mean, dev := stat.MeanStdDev(cost, nil)
+	return HeldOut{CostUSD: mean, CostStdError: stat.StdErr(dev, float64(len(cost))), Quality: average(quality), Held: math.Abs(mean-budget) <= Tolerance*budget}
 }
 
 // holdChance returns the probability that the mean cost of as many new queries lies between two amounts:

@@ -104,22 +104,17 @@ func climbLadder(t, judged *outcome.Table, models []int) replayRow {
 			} else {
 				r.cost[q] += judged.CostUSD[q][m]
 			}
-			if isLast || !isRejected(t, q, m) {
+			isRejected := false
+			for _, verdicts := range t.Verdicts {
+				isRejected = isRejected || verdicts[q][m] < 0.5
+			}
+			if isLast || !isRejected {
 				r.quality[q] = t.Quality[q][m]
 				break
 			}
 		}
 	}
 	return r
-}
-
-func isRejected(t *outcome.Table, query, model int) bool {
-	for _, verdicts := range t.Verdicts {
-		if verdicts[query][model] < 0.5 {
-			return true
-		}
-	}
-	return false
 }
 
 // hull returns the points that no mixture of two others at the same cost reaches, sorted by cost.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,7 +118,7 @@ var (
 // Load reads a profile for the given models. Apart from those that only judge, these must be
 // the models that it was fitted for, in any order, at the same prices. Nil models are not checked.
 func Load(path string, models []sdk.Model) (*Profile, error) {
-	data, err := readProfile(path)
+	data, err := regular.Read(os.OpenFile, path, maxProfile)
 	if err != nil {
 		return nil, fmt.Errorf("reading profile: %w", err)
 	}
@@ -141,22 +140,6 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 
 // maxProfile is the largest profile that is read: a hundred times what 80 models need.
 const maxProfile = 64 << 20
-
-func readProfile(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
-	if err == nil && len(data) > maxProfile {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxProfile>>20)
-	}
-	return data, err
-}
 
 func (p *Profile) validate() error {
 	if p.Version != version {

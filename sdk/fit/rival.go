@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -130,12 +133,6 @@ func gain(before, after []float64) (mean, stdError float64) {
 	if len(after) != len(before) || n < 2 {
 		return 0, math.Inf(1)
 	}
-	squares := 0.0
-	for i, x := range before {
-		mean += (x - after[i]) / n
-	}
-	for i, x := range before {
-		squares += (x - after[i] - mean) * (x - after[i] - mean)
-	}
-	return mean, math.Sqrt(squares / (n - 1) / n)
+	mean, dev := stat.MeanStdDev(floats.SubTo(make([]float64, len(before)), before, after), nil)
+	return mean, stat.StdErr(dev, n)
 }

@@ -27,15 +27,6 @@ func newStage(t *outcome.Table, r *estimate.Replay) *stage {
 	return s
 }
 
-// thin returns a stage with n of the rows, equally spaced.
-func (s *stage) thin(n int) *stage {
-	out := &stage{table: s.table, replay: s.replay, rows: make([]int, n)}
-	for i := range out.rows {
-		out.rows[i] = s.rows[i*len(s.rows)/n]
-	}
-	return out
-}
-
 // each calls f concurrently for every row, with its place among the rows.
 func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
 	workers := min(runtime.GOMAXPROCS(0), len(s.rows))

@@ -26,7 +26,10 @@ const (
 // replays those at more values where their points are furthest apart. It returns them best first.
 func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget float64) ([]*candidate, error) {
 	if len(s.rows) > manyRows && len(list) > keptCandidates {
-		thin := s.thin(screenRows)
+		thin := &stage{table: s.table, replay: s.replay}
+		for i := range screenRows {
+			thin.rows = append(thin.rows, s.rows[i*len(s.rows)/screenRows])
+		}
 		if err := thin.grid(ctx, name, list, screenValues); err != nil {
 			return nil, err
 		}

@@ -125,12 +125,8 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r 
 			}
 		})
 	}
-	return all.offset()
-}
-
-func (t tallies) offset() []Offset {
 	var out []Offset
-	for of, tally := range t {
+	for of, tally := range all {
 		out = append(out, tally.offset(of))
 	}
 	slices.SortFunc(out, func(a, b Offset) int { return cmp.Compare(a.Of, b.Of) })

@@ -152,20 +152,15 @@ func (b *builder) dropPinned(t *Table) *Table {
 	}
 	var keep []int
 	for q, row := range t.Quality {
-		if b.hadChoice(q) || !slices.ContainsFunc(row, math.IsNaN) {
+		hadChoice := false
+		for m, isAsked := range b.seen[q] {
+			hadChoice = hadChoice || isAsked && !b.pinned[place{q, m}]
+		}
+		if hadChoice || !slices.ContainsFunc(row, math.IsNaN) {
 			keep = append(keep, q)
 		}
 	}
 	return t.Rows(keep)
-}
-
-func (b *builder) hadChoice(q int) bool {
-	for m, isAsked := range b.seen[q] {
-		if isAsked && !b.pinned[place{q, m}] {
-			return true
-		}
-	}
-	return false
 }
 
 func newBuilder() *builder {
@@ -218,11 +213,7 @@ func (b *builder) add(c *cell) *fault {
 	if c.answer != "" {
 		b.answers, b.anyAnswer = setCell(b.answers, p, c.answer, ""), true
 	}
-	return b.addNumbers(p, c.numbers)
-}
-
-func (b *builder) addNumbers(p place, numbers map[string]float64) *fault {
-	for column, v := range numbers {
+	for column, v := range c.numbers {
 		if isVerdict(column) {
 			b.verdicts[column] = true
 		}

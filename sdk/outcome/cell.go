@@ -32,6 +32,7 @@ func (c *cell) trim() {
 	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
 }
 
+// checkNames also appends the sample number to the model's name, for samples after the first.
 func (c *cell) checkNames() *fault {
 	c.trim()
 	switch {
@@ -44,11 +45,6 @@ func (c *cell) checkNames() *fault {
 	case len(c.group) > maxName:
 		return &fault{colGroup, fmt.Errorf("a name of %d bytes, more than %d", len(c.group), maxName)}
 	}
-	return c.nameSample()
-}
-
-// nameSample appends the sample number to the model's name, for samples after the first.
-func (c *cell) nameSample() *fault {
 	n, given := c.numbers[colSample]
 	delete(c.numbers, colSample)
 	switch {
@@ -82,7 +78,13 @@ func check(column string, v float64) error {
 	case colVerdict:
 		return errors.New("names no judge: want verdict_NAME")
 	}
-	return checkSignal(column, v)
+	switch {
+	case isVerdict(column) && v != 0 && v != 1:
+		return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
+	case math.Abs(v) > most:
+		return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
+	}
+	return nil
 }
 
 func checkWithin(v, low, high float64, want string) error {
@@ -90,16 +92,6 @@ func checkWithin(v, low, high float64, want string) error {
 		return nil
 	}
 	return fmt.Errorf("%v is not %s", v, want)
-}
-
-func checkSignal(column string, v float64) error {
-	if isVerdict(column) && v != 0 && v != 1 {
-		return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
-	}
-	if math.Abs(v) > most {
-		return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
-	}
-	return nil
 }
 
 // number reads a number; empty text and the usual words for a missing value are NaN.

@@ -174,7 +174,14 @@ func (c *cell) setNumbers(column string, value any) *fault {
 	case isList && column == colLogProb:
 		return addLogProbs(c, list)
 	case isObject && column == colSignals:
-		return c.addSignals(members)
+		for name, x := range members {
+			number, ok := x.(float64)
+			if !ok || isColumn(name) {
+				return &fault{colSignals, fmt.Errorf("%q: %v is no number of a signal", name, x)}
+			}
+			c.numbers[name] = number
+		}
+		return nil
 	case isNumeric(column), column == colTruth:
 		return &fault{column, fmt.Errorf("%s where a number is wanted", kindOf(value))}
 	}
@@ -189,17 +196,6 @@ func kindOf(value any) string {
 		return "an object"
 	}
 	return "a string"
-}
-
-func (c *cell) addSignals(signals map[string]any) *fault {
-	for name, x := range signals {
-		number, ok := x.(float64)
-		if !ok || isColumn(name) {
-			return &fault{colSignals, fmt.Errorf("%q: %v is no number of a signal", name, x)}
-		}
-		c.numbers[name] = number
-	}
-	return nil
 }
 
 // addVerdict adds the cost of the verdict on an answer. If the truth is known too, that is the quality, and

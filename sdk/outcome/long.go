@@ -77,8 +77,14 @@ func eachRecord(rows *csv.Reader, name string, f func(line int, record []string)
 		if err == io.EOF {
 			return nil
 		}
+		if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+			if err = parse.Err; errors.Is(err, csv.ErrFieldCount) {
+				err = fmt.Errorf("%w: want as many as the header has; a text with a comma is in quotes", err)
+			}
+			return &Error{File: name, Row: parse.Line, Err: err}
+		}
 		if err != nil {
-			return csvError(name, err)
+			return &Error{File: name, Err: err}
 		}
 		line, _ := rows.FieldPos(0)
 		if err := f(line, record); err != nil {

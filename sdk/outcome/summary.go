@@ -11,7 +11,8 @@ type Summary struct {
 	Queries int
 	// Complete is the number of queries with the quality and cost of every model.
 	Complete int
-	Groups   []groupSummary
+	// Groups are sorted by size, the largest first.
+	Groups []groupSummary
 	// Models is sorted by mean cost, with unknown costs last.
 	Models []modelSummary
 	// The oracle's mean over complete queries of the best quality, and of the cost of the
@@ -50,31 +51,16 @@ func (t *Table) Describe() Summary {
 	for _, judge := range t.Judges() {
 		s.Signals = append(s.Signals, colVerdict+judge)
 	}
-	s.Groups, s.Models = t.describeGroups(), t.describeModels()
-	complete := t.Complete()
-	if s.Complete = len(complete.Queries); s.Complete > 0 {
-		s.OracleQuality, s.OracleCostUSD = complete.oracle()
-	}
-	return s
-}
-
-// describeGroups returns the groups, the largest first.
-func (t *Table) describeGroups() (list []groupSummary) {
 	counts := map[string]int{}
 	for q := range t.Queries {
 		counts[t.Group(q)]++
 	}
 	for name, n := range counts {
-		list = append(list, groupSummary{name, n})
+		s.Groups = append(s.Groups, groupSummary{name, n})
 	}
-	slices.SortFunc(list, func(a, b groupSummary) int {
+	slices.SortFunc(s.Groups, func(a, b groupSummary) int {
 		return cmp.Or(cmp.Compare(b.Queries, a.Queries), cmp.Compare(a.Name, b.Name))
 	})
-	return list
-}
-
-// describeModels returns the models, the cheapest first and those without a cost last.
-func (t *Table) describeModels() (list []modelSummary) {
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	for m, name := range t.Models {
 		one := modelSummary{Name: name, Quality: qualities[m], CostUSD: costs[m], Pareto: isPareto(costs, qualities, m)}
@@ -83,12 +69,16 @@ func (t *Table) describeModels() (list []modelSummary) {
 				one.Missing++
 			}
 		}
-		list = append(list, one)
+		s.Models = append(s.Models, one)
 	}
-	slices.SortStableFunc(list, func(a, b modelSummary) int {
+	slices.SortStableFunc(s.Models, func(a, b modelSummary) int {
 		return cmp.Or(cmp.Compare(oneIf(math.IsNaN(a.CostUSD)), oneIf(math.IsNaN(b.CostUSD))), cmp.Compare(a.CostUSD, b.CostUSD))
 	})
-	return list
+	complete := t.Complete()
+	if s.Complete = len(complete.Queries); s.Complete > 0 {
+		s.OracleQuality, s.OracleCostUSD = complete.oracle()
+	}
+	return s
 }
 
 func isPareto(costs, qualities []float64, m int) bool {

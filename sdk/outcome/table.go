@@ -311,23 +311,19 @@ func (t *Table) VerdictCosts(judges ...string) [][]float64 {
 		costs[q] = make([]float64, len(t.Models))
 	}
 	for _, matrix := range prices {
-		addPrices(costs, matrix, columnMeans(matrix, len(t.Models)))
-	}
-	return costs
-}
-
-// addPrices adds prices to costs; an unknown price counts as the mean of its model.
-func addPrices(costs, prices [][]float64, means []float64) {
-	for q, row := range prices {
-		for m, usd := range row {
-			if math.IsNaN(usd) {
-				usd = means[m]
-			}
-			if usd > 0 {
-				costs[q][m] += usd
+		means := columnMeans(matrix, len(t.Models))
+		for q, row := range matrix {
+			for m, usd := range row {
+				if math.IsNaN(usd) {
+					usd = means[m]
+				}
+				if usd > 0 {
+					costs[q][m] += usd
+				}
 			}
 		}
 	}
+	return costs
 }
 
 // Judges returns the sorted names of the judges in Verdicts.

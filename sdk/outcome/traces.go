@@ -170,16 +170,11 @@ func (c *cell) addCall(call *sdk.Call) {
 		}
 	}
 	c.setPositive(colPropensity, call.Propensity)
-	c.setVerdict(call.Verdict)
-}
-
-// setVerdict sets the quality according to a verdict, which can be nil, and the verdict's cost.
-func (c *cell) setVerdict(v *sdk.Verdict) {
-	if v != nil {
+	if v := call.Verdict; v != nil {
 		c.setPositive(colVerdictsUSD, v.CostUSD)
 	}
-	quality, judged := v.Quality()
-	c.isRejected = judged && sdk.IsCheck(v.Verifier)
+	quality, judged := call.Verdict.Quality()
+	c.isRejected = judged && sdk.IsCheck(call.Verdict.Verifier)
 	if judged && !c.isRejected {
 		c.numbers[colQuality] = quality
 	}

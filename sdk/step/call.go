@@ -79,7 +79,12 @@ func (r *run) isPaid(i int) bool { return r.req.Paid != nil && r.req.Paid.Answer
 // pause waits without counting the time as the engine's overhead.
 func (r *run) pause(ctx context.Context, d time.Duration) {
 	from := r.e.c.Now()
-	sleep(ctx, d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 	r.waited += r.e.c.Now().Sub(from)
 }
 
@@ -337,14 +342,4 @@ func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
 		delay = min(2*delay, limits.MaxDelay)
 	}
 	return delay - rand.N(delay/2+1), true
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

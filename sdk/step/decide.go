@@ -126,8 +126,12 @@ func (r *run) recordBeliefs() []sdk.Belief {
 		if len(r.t.Decisions) == 0 {
 			rec.Price, rec.OutputTokens = r.priceOf(i), r.expectedTokens(i)
 		}
-		if b.Look != (cascade.Look{}) {
-			rec.Look = recordLook(r.sellers[i].Name, b.Look)
+		if l := b.Look; l != (cascade.Look{}) {
+			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: l.StdDev, CostUSD: sdk.RoundUSD(l.CostUSD)}
+			if l.Bernoulli {
+				judge := l.Judge
+				rec.Look.Judge = &judge
+			}
 		}
 		r.beliefs = append(r.beliefs, rec)
 	}
@@ -163,15 +167,6 @@ func (r *run) hasOtherOpen(i int) bool {
 		}
 	}
 	return false
-}
-
-func recordLook(name string, l cascade.Look) *sdk.Look {
-	look := &sdk.Look{Signal: name, StdDev: l.StdDev, CostUSD: sdk.RoundUSD(l.CostUSD)}
-	if l.Bernoulli {
-		judge := l.Judge
-		look.Judge = &judge
-	}
-	return look
 }
 
 // isFinal reports whether the step ends with candidate i's answer whatever it is: every answer so far

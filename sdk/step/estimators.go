@@ -122,7 +122,11 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *cooldown, req *
 	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
 		err = fmt.Errorf("want %d estimates", len(req.Models))
 	}
-	r.charge(ctx, own, resp, err)
+	usd := plausibleUSD(sdk.SpentUSD(err)) // even if it failed
+	if resp != nil {
+		usd += plausibleUSD(resp.CostUSD)
+	}
+	r.noteSettling(r.settlePurse(ctx, own, nil, usd, 0))
 	if err == nil {
 		return resp
 	}
@@ -134,13 +138,4 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *cooldown, req *
 		r.fatal = err
 	}
 	return nil
-}
-
-// charge books what an estimator has spent, even if it failed.
-func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse, err error) {
-	usd := plausibleUSD(sdk.SpentUSD(err))
-	if resp != nil {
-		usd += plausibleUSD(resp.CostUSD)
-	}
-	r.noteSettling(r.settlePurse(ctx, own, nil, usd, 0))
 }

@@ -250,17 +250,6 @@ func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	}
 }
 
-// checkVerdict returns an error if v has values that no verdict can have.
-func checkVerdict(v *sdk.Verdict) error {
-	switch {
-	case v.Outcome < sdk.Inconclusive || v.Outcome > sdk.Failed:
-		return fmt.Errorf("a verdict with the unknown outcome %d", v.Outcome)
-	case !(v.Score >= 0 && v.Score <= 1) || !(v.Confidence >= 0 && v.Confidence <= 1):
-		return fmt.Errorf("a verdict with the score %v and the confidence %v, which are not in [0, 1]", v.Score, v.Confidence)
-	}
-	return nil
-}
-
 // verdictCost tracks what a verifier's verdicts cost, in US dollars. The zero value has seen none.
 type verdictCost struct {
 	mu           sync.Mutex
@@ -333,7 +322,12 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 		verdict = &copied
 		verdict.CostUSD = plausibleUSD(verdict.CostUSD)
 		usd = verdict.CostUSD
-		err = checkVerdict(verdict)
+		switch {
+		case verdict.Outcome < sdk.Inconclusive || verdict.Outcome > sdk.Failed:
+			err = fmt.Errorf("a verdict with the unknown outcome %d", verdict.Outcome)
+		case !(verdict.Score >= 0 && verdict.Score <= 1) || !(verdict.Confidence >= 0 && verdict.Confidence <= 1):
+			err = fmt.Errorf("a verdict with the score %v and the confidence %v, which are not in [0, 1]", verdict.Score, verdict.Confidence)
+		}
 	}
 	if err != nil {
 		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + plausibleUSD(sdk.SpentUSD(err))}

@@ -70,7 +70,9 @@ func ReserveCall(ctx context.Context, m *sdk.Model, q *Request) (limit int, book
 			d.bookAnswer(a, true, isCapped)
 		}
 		if isCapped {
-			p.release(d.usd - d.costOf(a, err))
+			p.mu.Lock()
+			p.used -= d.usd - d.costOf(a, err)
+			p.mu.Unlock()
 		}
 	}, nil
 }
@@ -119,10 +121,4 @@ func (p *purse) reserve(ctx context.Context, usd float64) error {
 	}
 	p.used += usd
 	return nil
-}
-
-func (p *purse) release(usd float64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.used -= usd
 }

@@ -56,7 +56,13 @@ func (m *waitableLedger) Reserve(ctx context.Context, q *sdk.Query, usd float64)
 func (m *waitableLedger) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
 	key := runAccount(q.Tenant, q.RunName())
 	l := m.join(key, q.Tenant)
-	defer m.leave(key, l)
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if l.waiting--; l.waiting == 0 {
+			delete(m.lines, key)
+		}
+	}()
 	patience, look := time.NewTimer(wait), time.NewTicker(pollInterval)
 	defer patience.Stop()
 	defer look.Stop()
@@ -125,14 +131,6 @@ func (m *waitableLedger) join(key, tenant string) *waitQueue {
 	}
 	l.waiting++
 	return l
-}
-
-func (m *waitableLedger) leave(key string, l *waitQueue) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if l.waiting--; l.waiting == 0 {
-		delete(m.lines, key)
-	}
 }
 
 // pendingReservation is a granted reservation whose settlement other steps can wait for.

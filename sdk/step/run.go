@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -192,7 +191,10 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 	}
 	for {
 		if err := ctx.Err(); err != nil {
-			return r.stopInterrupted(err)
+			if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
+				return sdk.StopDeadline, r.prefer(cascade.None), nil
+			}
+			return sdk.StopDeadline, -1, r.stopFailed(err)
 		}
 		open := r.hasOpen()
 		if !open && (r.leaveBaseline() || r.recall()) {
@@ -304,15 +306,6 @@ func (r *run) settleBeliefs(ctx context.Context) {
 	}
 	for i := range r.state.Beliefs {
 		r.updatePosterior(i)
-	}
-}
-
-// noteLast adds the pending note to the last decision.
-func (r *run) noteLast() {
-	if n := len(r.t.Decisions); n > 0 && r.note != "" {
-		last := &r.t.Decisions[n-1]
-		last.Note = strings.TrimPrefix(last.Note+"; "+r.note, "; ")
-		r.note = ""
 	}
 }
 

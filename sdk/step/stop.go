@@ -79,15 +79,6 @@ func (r *run) best() int {
 	return best
 }
 
-// stopInterrupted ends the step because the context ended: after a deadline with the best answer so far,
-// after a cancellation with an error.
-func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
-	if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
-		return sdk.StopDeadline, r.prefer(cascade.None), nil
-	}
-	return sdk.StopDeadline, -1, r.stopFailed(err)
-}
-
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	hasAnswer := len(r.attempts) > 0
 	switch {
@@ -142,7 +133,10 @@ func (r *run) infeasibleError() error {
 func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {
 	result := &Result{Index: answer, Attempts: r.attempts, IsDecided: r.only < 0, Trace: r.t}
 	r.t.Stop = stop
-	r.noteLast()
+	if n := len(r.t.Decisions); n > 0 && r.note != "" {
+		last := &r.t.Decisions[n-1]
+		last.Note = strings.TrimPrefix(last.Note+"; "+r.note, "; ")
+	}
 	if err != nil {
 		r.t.Error = err.Error()
 	}
@@ -157,4 +151,53 @@ func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time
 	r.t.Duration = r.e.c.Now().Sub(start)
 	r.t.Overhead = r.t.Duration - r.waited
 	return result
+}
+
+// VerdictTrace returns the trace that reports the verdict v on a tenant's run; see [sdk.ModeVerdict].
+func VerdictTrace(run, tenant string, v *sdk.Verdict) (*sdk.Trace, error) {
+	if run == "" {
+		return nil, errors.New("reporting a verdict: the run has no name")
+	}
+	if v.Outcome == sdk.Inconclusive && v.Evidence == "" && v.Verifier == "" {
+		return nil, fmt.Errorf("reporting a verdict on run %s: it has no outcome; one that is inconclusive, which takes back an earlier one, says why in its evidence", run)
+	}
+	for name, x := range map[string]float64{"confidence": v.Confidence, "score": v.Score} {
+		if !(x >= 0 && x <= 1) {
+			return nil, fmt.Errorf("reporting a verdict on run %s: a %s of %v, want one in [0, 1]", run, name, x)
+		}
+	}
+	return &sdk.Trace{ID: newID(), Start: time.Now(), Run: run, Tenant: tenant, Mode: sdk.ModeVerdict, Verdict: v, Decisions: []sdk.Decision{}, Calls: []sdk.Call{}}, nil
+}
+
+// explore calls one of the models that the strategy left out, drawn at random, and returns the candidate
+// whose answer the step should return now: still answer if the call fails.
+func (r *run) explore(ctx context.Context, answer int) int {
+	var open []int
+	for i := range r.e.models {
+		if r.isOpen(i) {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 || ctx.Err() != nil {
+		return answer
+	}
+	i := open[int(r.e.c.Coin()*float64(len(open)))]
+	from := len(r.t.Calls)
+	r.isExploring = true
+	got, err := r.call(ctx, i, false)
+	for k := range r.t.Calls[from:] {
+		r.t.Calls[from:][k].Propensity = r.e.c.Explore / float64(len(open))
+	}
+	if err != nil || r.judge(ctx, i, got) != nil {
+		return answer
+	}
+	r.updateBeliefs(ctx)
+	d := r.strategy.Decide(&r.state)
+	if d.Answer < 0 {
+		return answer
+	}
+	if best := r.prefer(d.Answer); best != i || !r.isRejected(i) {
+		return best
+	}
+	return answer
 }

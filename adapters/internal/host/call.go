@@ -35,29 +35,23 @@ func (i *instance) estimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk
 	return askPlugin(ctx, i, i.settings.CallTimeout, true, req, (*wire.Client).EstimateCost)
 }
 
-// askPlugin calls a method of the plugin's client; see [instance.call].
-func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration, idempotent bool, req Q, method func(*wire.Client, context.Context, Q) (A, error)) (out A, err error) {
-	err = i.call(ctx, timeout, idempotent, func(ctx context.Context, s *session) (err error) {
-		out, err = method(s.Client(), ctx, req)
-		return err
-	})
-	return out, err
-}
-
-// call makes one call of the plugin. It acquires a process and a free slot, sets the deadline, updates the
+// askPlugin calls a method of the plugin's client. It acquires a process and a free slot, sets the deadline, updates the
 // statistics, and retries an idempotent call once if the process was lost, unless money was spent.
-func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent bool, do func(context.Context, *session) error) error {
+func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration, idempotent bool, req Q, method func(*wire.Client, context.Context, Q) (A, error)) (out A, err error) {
 	begun := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	retried := false
-	err := i.tryCall(ctx, callCtx, timeout, do)
-	if idempotent && isConnectionLost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0 {
-		retried = true
+	do := func(ctx context.Context, s *session) (err error) {
+		out, err = method(s.Client(), ctx, req)
+		return err
+	}
+	err = i.tryCall(ctx, callCtx, timeout, do)
+	retried := idempotent && isConnectionLost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0
+	if retried {
 		err = i.tryCall(ctx, callCtx, timeout, do)
 	}
 	i.count(begun, retried, err)
-	return err
+	return out, err
 }
 
 func isConnectionLost(err error) bool {

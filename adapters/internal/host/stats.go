@@ -41,24 +41,19 @@ func (h *Host) Stats() []Stats {
 	h.mu.Unlock()
 	out := make([]Stats, len(instances))
 	for n, i := range instances {
-		out[n] = i.snapshot()
+		i.mu.Lock()
+		s := &out[n]
+		*s = i.stats
+		s.Instance, s.Plugin, s.State = i.name, i.plugin, cmp.Or(i.state, Stopped)
+		if i.session != nil {
+			s.PID = i.session.PID()
+		}
+		if i.state != Ready && i.last != nil {
+			s.LastError = i.last.Error()
+		}
+		i.mu.Unlock()
 	}
 	return out
-}
-
-func (i *instance) snapshot() Stats {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	s := i.stats
-	s.Instance, s.Plugin, s.State = i.name, i.plugin, i.state
-	s.State = cmp.Or(s.State, Stopped)
-	if i.session != nil {
-		s.PID = i.session.PID()
-	}
-	if i.state != Ready && i.last != nil {
-		s.LastError = i.last.Error()
-	}
-	return s
 }
 
 func (i *instance) count(begun time.Time, retried bool, err error) {

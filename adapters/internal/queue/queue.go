@@ -95,11 +95,6 @@ func (q *Queue) Counts(ctx context.Context) (map[string]int64, error) {
 	return counts, err
 }
 
-func (q *Queue) hasWorkers(ctx context.Context) (some bool, err error) {
-	err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", q.t.workerTimeout).Scan(&some)
-	return some, err
-}
-
 // Prune deletes the runs without a submitter for longer than keep, with the results of their jobs and unused parcels.
 func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err error) {
 	tag, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE seen_at < now() - $1::interval", keep)

@@ -161,22 +161,17 @@ func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	select {
 	case <-ctx.Done():
 		if t.Transient {
-			r.withdraw(ctx, w)
+			r.mu.Lock()
+			id := w.id
+			r.mu.Unlock()
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_, _ = r.q.client.JobDelete(ctx, id) // unless it is running; else it is deleted with the run
 		}
 		return nil, context.Cause(ctx)
 	case got := <-w.result:
 		return got.done, got.err
 	}
-}
-
-// withdraw deletes a job unless it is running.
-func (r *Run) withdraw(ctx context.Context, w *waiter) {
-	r.mu.Lock()
-	id := w.id
-	r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_, _ = r.q.client.JobDelete(ctx, id) // else it is deleted with the run
 }
 
 func (r *Run) submit(ctx context.Context, w *waiter) (*Done, error) {
@@ -355,7 +350,8 @@ func (r *Run) beat(ctx context.Context) error {
 	if len(r.waiters()) == 0 {
 		return nil
 	}
-	some, err := r.q.hasWorkers(ctx)
+	var some bool
+	err := r.q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", r.q.t.workerTimeout).Scan(&some)
 	if err == nil && !some {
 		r.warn("no worker is running; start one with 'stepfall worker'")
 	}

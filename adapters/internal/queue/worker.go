@@ -128,7 +128,11 @@ func (w *worker) keepAlive(ctx context.Context) {
 		case err != nil:
 			w.o.Logger.Debug("the queue cannot be reached", "error", err)
 			if time.Since(last) > w.q.t.fence {
-				w.cancelAll()
+				w.mu.Lock()
+				for _, j := range w.jobs {
+					j.cancel(errLost)
+				}
+				w.mu.Unlock()
 			}
 			continue
 		case now.Sub(swept) > time.Hour:
@@ -139,14 +143,6 @@ func (w *worker) keepAlive(ctx context.Context) {
 		if err = errors.Join(err, w.q.rescue(ctx)); err != nil {
 			w.o.Logger.Debug("maintaining the queue", "error", err)
 		}
-	}
-}
-
-func (w *worker) cancelAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, j := range w.jobs {
-		j.cancel(errLost)
 	}
 }
 

@@ -92,19 +92,12 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 			FROM @holds WHERE account >= $1 AND account < $2 GROUP BY account, period) AS h
 			ON h.account = a.account AND h.period = a.period
 		WHERE a.account >= $1 AND a.account < $2 AND a.period = (SELECT max(period) FROM # AS n WHERE n.account = a.account) ORDER BY `
-	var list []store.Balance
-	err := d.query(ctx, "reading balances", strings.ReplaceAll(query, "#", d.Accounts)+order, arguments, func(rows *sql.Rows) error {
-		var b store.Balance
+	return read(ctx, d, "reading balances", strings.ReplaceAll(query, "#", d.Accounts)+order, arguments, func(rows *sql.Rows) (b store.Balance, err error) {
 		var until int64
-		err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled, &until)
+		err = rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled, &until)
 		if until > 0 {
 			b.Until = time.Unix(0, until)
 		}
-		list = append(list, b)
-		return err
+		return b, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
 }

@@ -62,19 +62,30 @@ func (n namedStatement) QueryRowContext(ctx context.Context, query string, args 
 	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
 }
 
-// query calls scan for each row of a query. what names the operation in errors.
-func (d *DB) query(ctx context.Context, what, query string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := d.read().QueryContext(ctx, query, args...)
+// collect returns what scan makes of each row of a query.
+func collect[T any](ctx context.Context, tx Tx, query string, args []any, scan func(*sql.Rows) (T, error)) (list []T, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, d.fault(err))
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+		one, err := scan(rows)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, one)
 	}
-	return d.fault(rows.Err())
+	return list, rows.Err()
+}
+
+// read is collect outside of a transaction. what names the operation in errors.
+func read[T any](ctx context.Context, d *DB, what, query string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
+	list, err := collect(ctx, d.read(), query, args, scan)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, d.fault(err))
+	}
+	return list, nil
 }
 
 func (d *DB) read() Tx { return namedStatement{d.Read, d.Prefix} }

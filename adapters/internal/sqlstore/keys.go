@@ -61,19 +61,17 @@ func (d *DB) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, error)
 func (d *DB) ListKeys(ctx context.Context, id string) ([]store.Key, error) {
 	var c conditions
 	c.equal("id", id)
-	var list []store.Key
-	err := d.query(ctx, "listing keys", "SELECT body FROM @gateway_keys"+c.sql()+" ORDER BY id", c.args, func(rows *sql.Rows) error {
-		var body []byte
-		var k store.Key
-		if err := rows.Scan(&body); err != nil {
-			return err
-		}
-		err := json.Unmarshal(body, &k)
-		list = append(list, k)
-		return err
+	return read(ctx, d, "listing keys", "SELECT body FROM @gateway_keys"+c.sql()+" ORDER BY id", c.args, func(rows *sql.Rows) (k store.Key, err error) {
+		err = scanJSON(rows, &k)
+		return k, err
 	})
-	if err != nil {
-		return nil, err
+}
+
+// scanJSON decodes the only column of a row.
+func scanJSON(rows *sql.Rows, into any) error {
+	var body sql.RawBytes
+	if err := rows.Scan(&body); err != nil {
+		return err
 	}
-	return list, nil
+	return json.Unmarshal(body, into)
 }

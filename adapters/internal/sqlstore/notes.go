@@ -71,25 +71,20 @@ func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
 	notes := map[string][]byte{}
 	current := []any{kind, time.Now().UnixNano()}
-	err := d.query(ctx, "reading "+kind, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", current, func(rows *sql.Rows) error {
+	_, err := read(ctx, d, "reading "+kind, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", current, func(rows *sql.Rows) (note []byte, err error) {
 		var name string
-		var note []byte
-		err := rows.Scan(&name, &note)
+		err = rows.Scan(&name, &note)
 		notes[name] = note
-		return err
+		return note, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return notes, nil
+	return notes, err
 }
 
 // Add implements [store.Notes].
 func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	var sums []float64
 	id, now := crand.Text(), time.Now()
-	err := d.write(ctx, func(tx Tx) error {
-		sums = sums[:0]
+	err := d.write(ctx, func(tx Tx) (err error) {
 		if len(delta) > 0 { // not twice, if the transaction is retried after it has committed
 			if isNew, err := putNote(ctx, tx, "added", id, []byte{}, now, time.Minute, " WHERE notes.until_ns <= $5"); err != nil {
 				return err
@@ -103,19 +98,11 @@ func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]flo
 				return err
 			}
 		}
-		rows, err := tx.QueryContext(ctx, "SELECT value FROM @numbers WHERE kind = $1 AND name = $2 ORDER BY i", kind, name)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var x float64
-			if err := rows.Scan(&x); err != nil {
-				return err
-			}
-			sums = append(sums, x)
-		}
-		return rows.Err()
+		sums, err = collect(ctx, tx, "SELECT value FROM @numbers WHERE kind = $1 AND name = $2 ORDER BY i", []any{kind, name}, func(rows *sql.Rows) (x float64, err error) {
+			err = rows.Scan(&x)
+			return x, err
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("adding to %s %s: %w", kind, name, d.fault(err))

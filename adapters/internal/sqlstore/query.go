@@ -63,71 +63,46 @@ func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if id = text(id); id == "" {
 		return nil, fmt.Errorf("a trace without an id: %w", store.ErrNotFound)
 	}
-	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+maxSuffix)
-	if err != nil {
-		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
-	}
-	defer rows.Close()
-	var found *sdk.Trace
-	for rows.Next() {
-		var name, body string
-		if err := rows.Scan(&name, &body); err != nil {
-			return nil, fmt.Errorf("reading trace %s: %w", id, err)
-		}
-		if found != nil && found.ID != id {
-			return nil, fmt.Errorf("several traces begin with %s: give more of the id", id)
-		}
-		if found == nil {
-			found = new(sdk.Trace)
-			if err := json.Unmarshal([]byte(body), found); err != nil {
-				return nil, fmt.Errorf("reading trace %s: %w", name, err)
-			}
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
-	}
-	if found == nil {
+	type trace struct{ id, body string }
+	query := "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2"
+	found, err := read(ctx, d, "reading trace "+id, query, []any{id, id + maxSuffix}, func(rows *sql.Rows) (t trace, err error) {
+		err = rows.Scan(&t.id, &t.body)
+		return t, err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
 		return nil, fmt.Errorf("trace %s: %w", id, store.ErrNotFound)
+	case len(found) > 1 && found[0].id != id:
+		return nil, fmt.Errorf("several traces begin with %s: give more of the id", id)
 	}
-	return found, nil
+	t := new(sdk.Trace)
+	if err := json.Unmarshal([]byte(found[0].body), t); err != nil {
+		return nil, fmt.Errorf("reading trace %s: %w", found[0].id, err)
+	}
+	return t, nil
 }
 
 // Whole implements [store.Traces].
 func (d *DB) Whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
 	const most = 500 // ids in one query
 	for some := range slices.Chunk(ids, most) {
-		read, err := d.whole(ctx, some)
-		if err != nil {
-			return nil, fmt.Errorf("reading traces: %w", d.fault(err))
+		var c conditions
+		for _, id := range some {
+			c.add("$", id)
 		}
-		found = append(found, read...)
+		query := "SELECT body FROM @steps JOIN @bodies USING (seq) WHERE id IN (" + strings.Join(c.where, ", ") + ")"
+		traces, err := read(ctx, d, "reading traces", query, c.args, func(rows *sql.Rows) (*sdk.Trace, error) {
+			t := new(sdk.Trace)
+			return t, scanJSON(rows, t)
+		})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, traces...)
 	}
 	return found, nil
-}
-
-func (d *DB) whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
-	var c conditions
-	for _, id := range ids {
-		c.add("$", id)
-	}
-	rows, err := d.read().QueryContext(ctx, "SELECT body FROM @steps JOIN @bodies USING (seq) WHERE id IN ("+strings.Join(c.where, ", ")+")", c.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var body sql.RawBytes
-		if err := rows.Scan(&body); err != nil {
-			return nil, err
-		}
-		t := new(sdk.Trace)
-		if err := json.Unmarshal(body, t); err != nil {
-			return nil, err
-		}
-		found = append(found, t)
-	}
-	return found, rows.Err()
 }
 
 // Steps implements [store.Traces].
@@ -154,10 +129,9 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 // all steps. It reports whether there are such days.
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
 	var first, last sql.NullInt64
-	err := d.query(ctx, "looking for the days of a model", "SELECT min(day), max(day) FROM @sums WHERE model = $1", []any{name(f.Model)},
-		func(rows *sql.Rows) error { return rows.Scan(&first, &last) })
+	err := d.read().QueryRowContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", name(f.Model)).Scan(&first, &last)
 	if err != nil || !first.Valid {
-		return false, err
+		return false, d.fault(err)
 	}
 	since, until := time.Unix(first.Int64*86400, 0), time.Unix((last.Int64+1)*86400, 0)
 	if f.Since.Before(since) {
@@ -179,8 +153,8 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 
 // LastSeq implements [store.Traces].
 func (d *DB) LastSeq(ctx context.Context) (seq int64, err error) {
-	err = d.query(ctx, "looking for the last step", "SELECT COALESCE(max(seq), 0) FROM @steps", nil, func(rows *sql.Rows) error { return rows.Scan(&seq) })
-	return seq, err
+	err = d.read().QueryRowContext(ctx, "SELECT COALESCE(max(seq), 0) FROM @steps").Scan(&seq)
+	return seq, d.fault(err)
 }
 
 // steps adds a filter, the most selective condition first. On a blind engine only that one may use an index.
@@ -224,24 +198,17 @@ func (d *DB) steps(ctx context.Context, c *conditions, order string, limit int) 
 		limit = 100
 	}
 	query := "SELECT seq, " + strings.Join(stepColumns[:len(stepColumns)-1], ", ") + " FROM @steps" + c.sql() + " ORDER BY " + order + fmt.Sprintf(" LIMIT %d", limit)
-	var found []store.Step
-	err := d.query(ctx, "listing steps", query, c.args, func(rows *sql.Rows) error {
-		var s store.Step
+	return read(ctx, d, "listing steps", query, c.args, func(rows *sql.Rows) (s store.Step, err error) {
 		var start, nano, duration, overhead int64
 		var asked string
-		err := rows.Scan(&s.Seq, &s.ID, &start, &s.Policy, &s.Mode, &s.Strategy, &s.Tenant, &s.Key, &s.Run, &s.Session, &s.Query, &asked, &s.Chosen, &s.Stop,
+		err = rows.Scan(&s.Seq, &s.ID, &start, &s.Policy, &s.Mode, &s.Strategy, &s.Tenant, &s.Key, &s.Run, &s.Session, &s.Query, &asked, &s.Chosen, &s.Stop,
 			&s.Outcome, &s.Error, &s.Prompt, &s.Calls, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead)
 		s.Start, s.CostUSD, s.Duration, s.Overhead = time.Unix(0, start).UTC(), float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
 		if asked = strings.Trim(asked, "\n"); asked != "" {
 			s.Asked = strings.Split(asked, "\n")
 		}
-		found = append(found, s)
-		return err
+		return s, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
 }
 
 // Sums implements [store.Traces].
@@ -264,38 +231,23 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	}
 	c.addIf(!f.Since.IsZero(), "day >= $", f.Since.Unix()/86400)
 	c.addIf(!f.Until.IsZero(), "day < $", (f.Until.Unix()+86399)/86400)
-	dims, err := columnsOf(by)
-	if err != nil {
-		return nil, err
+	var dims []string
+	for _, dim := range by {
+		dims = append(dims, dimensionColumns[dim])
 	}
-	query := "SELECT " + strings.Join(append(slices.Clone(dims), totals()...), ", ") + " FROM @" + table + c.sql()
+	selected := slices.Clone(dims)
+	for _, counter := range counterColumns {
+		selected = append(selected, "CAST(coalesce(sum("+counter+"), 0) AS bigint)") // PostgreSQL's sums are numeric
+	}
+	query := "SELECT " + strings.Join(selected, ", ") + " FROM @" + table + c.sql()
 	if len(dims) > 0 {
 		query += " GROUP BY " + strings.Join(dims, ", ") + " ORDER BY " + strings.Join(dims, ", ")
 	}
 	return d.sums(ctx, query, c.args, dims)
 }
 
-func columnsOf(by []store.Dimension) ([]string, error) {
-	var columns []string
-	for _, dim := range by {
-		name, ok := map[store.Dimension]string{
-			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
-		}[dim]
-		if !ok {
-			return nil, fmt.Errorf("no sums by %q", dim)
-		}
-		columns = append(columns, name)
-	}
-	return columns, nil
-}
-
-// totals returns the sums of the counters, cast because PostgreSQL's are numeric.
-func totals() []string {
-	var list []string
-	for _, name := range counterColumns {
-		list = append(list, "CAST(coalesce(sum("+name+"), 0) AS bigint)")
-	}
-	return list
+var dimensionColumns = map[store.Dimension]string{
+	store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
 }
 
 // Runs implements [store.Traces].
@@ -315,9 +267,7 @@ func (d *DB) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 }
 
 func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) ([]store.Sum, error) {
-	found := []store.Sum{}
-	err := d.query(ctx, "reading sums", query, args, func(rows *sql.Rows) error {
-		var s store.Sum
+	found, err := read(ctx, d, "reading sums", query, args, func(rows *sql.Rows) (s store.Sum, err error) {
 		var date, first, last, nano, duration, overhead int64
 		into := make([]any, 0, len(dims)+len(counterColumns))
 		for _, dim := range dims {
@@ -326,7 +276,7 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 			}[dim])
 		}
 		into = append(into, &s.Steps, &s.Failed, &s.Escalated, &s.Calls, &s.Passed, &s.Rejected, &s.Inconclusive, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead)
-		err := rows.Scan(into...)
+		err = rows.Scan(into...)
 		if slices.Contains(dims, "day") {
 			s.Day = time.Unix(date*86400, 0).UTC().Format(time.DateOnly)
 		}
@@ -334,13 +284,12 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 			s.First, s.Last = time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
 		}
 		s.CostUSD, s.Duration, s.Overhead = float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
-		found = append(found, s)
-		return err
+		return s, err
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && found == nil {
+		found = []store.Sum{} // a list in JSON, too
 	}
-	return found, nil
+	return found, err
 }
 
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -93,45 +94,34 @@ func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 			byID[r.ID] = r
 			args = append(args, r.values()...)
 		}
-		fresh, err := d.insertSteps(ctx, tx, args, byID)
+		values, args := d.values(len(stepColumns), args)
+		query := "INSERT INTO @steps (" + strings.Join(stepColumns, ", ") + ") " + values + " ON CONFLICT (id) DO NOTHING RETURNING seq, id"
+		fresh, err := collect(ctx, tx, query, args, func(found *sql.Rows) (*row, error) {
+			var seq int64
+			var id string
+			if err := found.Scan(&seq, &id); err != nil {
+				return nil, err
+			}
+			byID[id].Seq = seq
+			return byID[id], nil
+		})
 		if err != nil {
 			return err
 		}
 		if len(fresh) == 0 {
 			continue
 		}
-		args = args[:0]
+		args = nil
 		for _, r := range fresh {
 			args = append(args, r.Seq, r.body)
 			sums.add(r)
 		}
-		values, args := d.values(2, args)
+		values, args = d.values(2, args)
 		if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) "+values, args...); err != nil {
 			return err
 		}
 	}
 	return d.writeSums(ctx, tx, sums)
-}
-
-func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string]*row) ([]*row, error) {
-	values, args := d.values(len(stepColumns), args)
-	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") "+values+" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)
-	if err != nil {
-		return nil, err
-	}
-	defer found.Close()
-	var fresh []*row
-	for found.Next() {
-		var seq int64
-		var id string
-		if err := found.Scan(&seq, &id); err != nil {
-			return nil, err
-		}
-		r := byID[id]
-		r.Seq = seq
-		fresh = append(fresh, r)
-	}
-	return fresh, found.Err()
 }
 
 // row is a step in the form in which it is written.

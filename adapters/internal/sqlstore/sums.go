@@ -92,22 +92,6 @@ var sumTables = map[string][]string{
 	"runs":        {"tenant", "run"},
 }
 
-// value returns the value of a key column; the column run has that of model.
-func (k *sumKey) value(column string) any {
-	switch column {
-	case "day":
-		return k.day
-	case "tenant":
-		return k.tenant
-	case "key_id":
-		return k.key
-	case "policy":
-		return k.policy
-	default:
-		return k.model
-	}
-}
-
 // writeSums adds the sums to the tables, in a fixed order, which avoids deadlocks.
 func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
@@ -136,8 +120,9 @@ func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error
 	}
 	args := make([]any, 0, len(keys)*len(columns))
 	for _, k := range keys {
+		values := map[string]any{"day": k.day, "tenant": k.tenant, "key_id": k.key, "policy": k.policy, "model": k.model, "run": k.model}
 		for _, column := range identity {
-			args = append(args, k.value(column))
+			args = append(args, values[column])
 		}
 		have := s[k]
 		for _, c := range have.counters {

@@ -41,7 +41,10 @@ type deadlineStore struct {
 // runWithin runs an operation of the engine under a deadline. An operation that overruns it continues in the
 // background with a cancelled context; its result is discarded.
 func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
-	if err := b.unavailable(); err != nil {
+	b.mu.Lock()
+	err = b.openErr
+	b.mu.Unlock()
+	if err != nil {
 		return none, err
 	}
 	type outcome struct {
@@ -82,13 +85,6 @@ func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration
 func (b *deadlineStore) run(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	_, err := runWithin(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err
-}
-
-// unavailable returns why the circuit is open, or nil.
-func (b *deadlineStore) unavailable() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.openErr
 }
 
 func (b *deadlineStore) openCircuit(why error) {

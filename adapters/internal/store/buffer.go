@@ -235,7 +235,13 @@ func (b *Buffer) run() {
 	// A few traces are written at once, so that they show up immediately; many are gathered.
 	lull := minGather
 	for range b.more {
-		b.gather(lull)
+		timer := time.NewTimer(lull)
+		select {
+		case <-b.flushNow:
+			time.Sleep(minGather)
+		case <-timer.C:
+		}
+		timer.Stop()
 		n := b.flush()
 		if n > 0 {
 			b.wakeIfPending()
@@ -248,17 +254,6 @@ func (b *Buffer) run() {
 	}
 	// After Close, pending traces are retried for up to two seconds.
 	for until := time.Now().Add(2 * time.Second); b.flush() > 0 || (b.pending() && time.Now().Before(until)); {
-	}
-}
-
-// gather waits for more traces until flushNow is signalled or the lull is over.
-func (b *Buffer) gather(lull time.Duration) {
-	timer := time.NewTimer(lull)
-	defer timer.Stop()
-	select {
-	case <-b.flushNow:
-		time.Sleep(minGather)
-	case <-timer.C:
 	}
 }
 

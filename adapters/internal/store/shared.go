@@ -49,7 +49,9 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 		}
 		logger.Error(what, "error", err, "dropped", dropped)
 	}})
-	s.peers = newPeers(b, logger)
+	s.peers = &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
+	s.running.Go(s.listen)
+	s.running.Go(s.sendAll)
 	return s
 }
 
@@ -95,7 +97,8 @@ func spoolOf(address string) string {
 
 // Close writes pending traces, returns leases, and closes the store.
 func (s *Shared) Close() error {
-	s.close()
+	close(s.closed)
+	s.running.Wait()
 	return errors.Join(s.Traces.Close(), s.Leased.Close(), s.Store.Close())
 }
 
@@ -128,18 +131,6 @@ const (
 	// loadTimeout bounds how long a step waits for a conversation's note.
 	loadTimeout = 250 * time.Millisecond
 )
-
-func newPeers(b Notes, logger hclog.Logger) *peers {
-	p := &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
-	p.running.Go(p.listen)
-	p.running.Go(p.sendAll)
-	return p
-}
-
-func (p *peers) close() {
-	close(p.closed)
-	p.running.Wait()
-}
 
 // send runs a write in the background, or drops it when the queue is full.
 func (p *peers) send(what func(context.Context) error) {

@@ -50,7 +50,10 @@ const (
 // keep writes a trace and returns its file. Of several failures in a row only the first returns an error; the others
 // return nil, nil.
 func (s *spool) keep(e Entry) (*spoolFile, error) {
-	file, err := s.append(e)
+	file, err := s.current()
+	if err == nil {
+		err = file.write(e)
+	}
 	if err == nil {
 		s.failing = false
 		return file, nil
@@ -60,17 +63,6 @@ func (s *spool) keep(e Entry) (*spoolFile, error) {
 	}
 	s.failing = true
 	return nil, fmt.Errorf("a trace is only in memory: %w", err)
-}
-
-func (s *spool) append(e Entry) (*spoolFile, error) {
-	file, err := s.current()
-	if err == nil {
-		err = file.write(e)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
 }
 
 func (f *spoolFile) write(e Entry) error {

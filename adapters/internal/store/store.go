@@ -155,3 +155,58 @@ func Largest(ctx context.Context, a Accounts, n int) ([]Balance, error) {
 	slices.SortStableFunc(list, func(a, b Balance) int { return cmp.Compare(b.Spent+b.Reserved, a.Spent+a.Reserved) })
 	return list[:min(n, len(list))], nil
 }
+
+// Key is a gateway key with its limits. A zero limit means none.
+type Key struct {
+	// ID identifies the key; it is not secret.
+	ID     string `json:"id"`
+	Tenant string `json:"tenant"`
+	// Note is free text of the operator.
+	Note    string    `json:"note,omitempty"`
+	Created time.Time `json:"created"`
+	// Expires is when the key ends and Revoked when it was revoked; zero means never.
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	// CapUSD is the most that the key may spend in each CapPeriod, counted from the Unix epoch; a period of 0 never
+	// ends.
+	CapUSD    float64       `json:"cap_usd,omitempty"`
+	CapPeriod time.Duration `json:"cap_period_ns,omitempty"`
+	// RequestsPerMinute and TokensPerMinute are shared by all replicas and count clock minutes; Streams bounds the
+	// requests in flight.
+	RequestsPerMinute int64 `json:"requests_per_minute,omitempty"`
+	TokensPerMinute   int64 `json:"tokens_per_minute,omitempty"`
+	Streams           int64 `json:"streams,omitempty"`
+	// Operator allows the key to read the spend of all tenants.
+	Operator bool `json:"operator,omitempty"`
+}
+
+// Valid reports whether the key may be used at now.
+func (k *Key) Valid(now time.Time) bool {
+	return k != nil && k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+}
+
+// Keys stores keys by the digest of their secret, so that reading the store reveals no secret.
+type Keys interface {
+	// PutKey writes a key, replacing an earlier one of the same ID. A non-empty digest gives the key a new secret;
+	// its earlier secrets stop working at earlierUntil.
+	PutKey(ctx context.Context, k *Key, digest []byte, earlierUntil time.Time) error
+	// KeyByDigest returns the key with this secret, valid or not, or an error that wraps ErrNotFound.
+	KeyByDigest(ctx context.Context, digest []byte) (*Key, error)
+	// ListKeys returns all keys in the order of their IDs, or only the one with this id.
+	ListKeys(ctx context.Context, id string) ([]Key, error)
+}
+
+// Notes stores small records with an expiry that processes share, such as open circuits and the model that serves a
+// conversation.
+type Notes interface {
+	// Post writes a note, replacing an earlier one of the same kind and name.
+	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
+	// Claim writes a note unless an unexpired one of the same kind and name exists, and reports whether it did.
+	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
+	// Note returns an unexpired note, or nil.
+	Note(ctx context.Context, kind, name string) ([]byte, error)
+	// Notes returns all unexpired notes of a kind, by name.
+	Notes(ctx context.Context, kind string) (map[string][]byte, error)
+	// Add adds delta to numbers that all processes share and returns the sums. An empty delta only reads.
+	Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error)
+}

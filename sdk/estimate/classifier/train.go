@@ -7,8 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/mat"
-
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -52,18 +51,11 @@ func Train(t *outcome.Table, o Options) (*Classifier, error) {
 		if len(rows) < o.MinRows {
 			continue
 		}
-		r, err := train(rows, names, o)
-		if err != nil {
-			return nil, fmt.Errorf("model %q: %w", model, err)
-		}
-		if r != nil {
+		if r := train(rows, names, o); r != nil {
 			c.Models[model] = r
 		}
 	}
-	r, err := train(all, names, o)
-	if err != nil {
-		return nil, err
-	}
+	r := train(all, names, o)
 	if r != nil && len(all) < o.MinRows {
 		return nil, fmt.Errorf("%w: %d answers have both a verdict and a signal, and %d are needed: judge more of them, and record log-probabilities (mode observe or shadow, models with the capability log_probs)", errTooFew, len(all), o.MinRows)
 	}
@@ -101,10 +93,10 @@ func rowsOf(t *outcome.Table, model int, names []string) []row {
 }
 
 // train fits and calibrates one regression. It returns nil if no signal varies.
-func train(rows []row, names []string, o Options) (*Regression, error) {
-	r, err := fit(rows, names, o.Ridge)
-	if err != nil || r == nil {
-		return nil, err
+func train(rows []row, names []string, o Options) *Regression {
+	r := fit(rows, names, o.Ridge)
+	if r == nil {
+		return nil
 	}
 	r.Rows, r.Slope = len(rows), 1
 	var held []row // with one signal: the out-of-fold logit of the answer
@@ -118,10 +110,7 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 				in = append(in, a)
 			}
 		}
-		part, err := fit(in, names, o.Ridge)
-		if err != nil {
-			return nil, err
-		}
+		part := fit(in, names, o.Ridge)
 		if part == nil {
 			continue
 		}
@@ -133,20 +122,17 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 		}
 	}
 	if len(held) < 2*o.Folds {
-		return r, nil
+		return r
 	}
 	// Platt calibration: a regression on the out-of-fold logit alone.
-	platt, err := fit(held, []string{"logit"}, o.Ridge)
-	if err != nil {
-		return nil, err
-	}
+	platt := fit(held, []string{"logit"}, o.Ridge)
 	if platt != nil && platt.Signals[0].Weight > 0 {
 		s := platt.Signals[0]
 		r.Slope = s.Weight / s.StdDev
 		r.Offset = platt.Intercept - s.Weight*s.Mean/s.StdDev
 	}
 	r.score(held)
-	return r, nil
+	return r
 }
 
 func namedFeatures(names []string, x []float64) map[string]float64 {
@@ -214,14 +200,8 @@ func auc(held []row) float64 {
 	return (ranks - right*(right+1)/2) / (right * wrong)
 }
 
-// newtonSteps bounds the iterations. The ridge makes the problem strictly convex, so
-// ten are plenty.
-const newtonSteps = 50
-
-// fit fits a logistic regression with a ridge penalty by Newton's method. A quality
-// between 0 and 1 counts as that share right and the rest wrong. It returns nil if no
-// signal varies.
-func fit(rows []row, names []string, ridge float64) (*Regression, error) {
+// fit fits a logistic regression with a ridge penalty. It returns nil if no signal varies.
+func fit(rows []row, names []string, ridge float64) *Regression {
 	r := &Regression{}
 	var columns []int
 	for i, name := range names {
@@ -232,12 +212,11 @@ func fit(rows []row, names []string, ridge float64) (*Regression, error) {
 		}
 	}
 	if len(columns) == 0 {
-		return nil, nil
+		return nil
 	}
-	n := len(columns) + 1
-	z := make([][]float64, len(rows))
+	z, y := make([][]float64, len(rows)), make([]float64, len(rows))
 	for k, row := range rows {
-		z[k] = make([]float64, n)
+		z[k], y[k] = make([]float64, len(columns)+1), row.y
 		z[k][0] = 1
 		for i, column := range columns {
 			if x := row.x[column]; !math.IsNaN(x) {
@@ -245,57 +224,12 @@ func fit(rows []row, names []string, ridge float64) (*Regression, error) {
 			}
 		}
 	}
-	weights := make([]float64, n)
-	gradient := mat.NewVecDense(n, nil)
-	hessian := mat.NewSymDense(n, nil)
-	var step mat.VecDense
-	var cholesky mat.Cholesky
-	for range newtonSteps {
-		gradient.Zero()
-		hessian.Zero()
-		for k, row := range rows {
-			sum := 0.0
-			for i, x := range z[k] {
-				sum += weights[i] * x
-			}
-			p := sigmoid(sum)
-			for i, x := range z[k] {
-				gradient.SetVec(i, gradient.AtVec(i)+(row.y-p)*x)
-				for j := 0; j <= i; j++ {
-					hessian.SetSym(i, j, hessian.At(i, j)+p*(1-p)*x*z[k][j])
-				}
-			}
-		}
-		for i := range weights {
-			penalty := ridge
-			if i == 0 {
-				penalty = 1e-6 // only to keep one-sided data finite
-			}
-			gradient.SetVec(i, gradient.AtVec(i)-penalty*weights[i])
-			hessian.SetSym(i, i, hessian.At(i, i)+penalty)
-		}
-		if !cholesky.Factorize(hessian) {
-			return nil, errors.New("the regression has no unique solution")
-		}
-		if err := cholesky.SolveVecTo(&step, gradient); err != nil {
-			return nil, fmt.Errorf("solving the regression: %w", err)
-		}
-		largest := 0.0
-		for i := range weights {
-			// Longer steps overshoot where the curve is flat.
-			change := min(max(step.AtVec(i), -3), 3)
-			weights[i] += change
-			largest = max(largest, math.Abs(change))
-		}
-		if largest < 1e-9 {
-			break
-		}
-	}
+	weights := estimate.FitLogistic(z, y, ridge, 1e-6) // the latter only keeps one-sided data finite
 	r.Intercept = weights[0]
 	for i := range r.Signals {
 		r.Signals[i].Weight = weights[i+1]
 	}
-	return r, nil
+	return r
 }
 
 func moments(rows []row, column int) (mean, deviation float64) {

@@ -104,7 +104,8 @@ func (s *logSink) addLine(raw, label string, cut bool) {
 		s.log.Debug(text, "from", label)
 		return
 	}
-	if entry, ok := parseEntry(raw); ok {
+	var entry map[string]any // in hclog's JSON format
+	if strings.HasPrefix(raw, "{") && json.Unmarshal([]byte(raw), &entry) == nil && entry["@message"] != nil {
 		s.addEntry(entry)
 		return
 	}
@@ -136,16 +137,6 @@ func (s *logSink) levelOf(line string) hclog.Level {
 		return hclog.Error
 	}
 	return hclog.Debug
-}
-
-// parseEntry parses an entry in hclog's JSON format. The types of its values are not checked.
-func parseEntry(line string) (map[string]any, bool) {
-	var entry map[string]any
-	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &entry) != nil {
-		return nil, false
-	}
-	_, ok := entry["@message"]
-	return entry, ok
 }
 
 func (s *logSink) addEntry(entry map[string]any) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -87,7 +88,8 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		VersionedPlugins: sets,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, base *exec.Cmd, dir string) (gorunner.Runner, error) {
-			p.runner.prepare(append(base.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir)
+			p.runner.sockets, p.runner.cmd.Dir = dir, cmp.Or(spec.Dir, dir)
+			p.runner.cmd.Env = slices.Concat(spec.Env, base.Env, []string{"PLUGIN_CLIENT_CERT=" + string(certificate)})
 			return p.runner, nil
 		},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: spec.TempDir},
@@ -183,7 +185,13 @@ func (p *Process) StrayOutput() []string {
 
 // DropLifeline closes the lifeline, as the death of the host would. The plugin must then exit by
 // itself. It is for tests of plugins.
-func (p *Process) DropLifeline() { p.runner.dropLifeline() }
+func (p *Process) DropLifeline() {
+	p.runner.mu.Lock()
+	defer p.runner.mu.Unlock()
+	if p.runner.pid != 0 {
+		p.runner.lifeline.Close()
+	}
+}
 
 // Addr returns the address that the plugin listens on.
 func (p *Process) Addr() net.Addr {
@@ -236,5 +244,52 @@ func (p *Process) Stop() {
 	defer timer.Stop()
 	p.client.Kill()
 	p.Kill()
-	p.runner.waitIfStarted()
+	p.runner.mu.Lock()
+	hasBegun := p.runner.hasBegun
+	p.runner.mu.Unlock()
+	if hasBegun {
+		<-p.runner.finished
+	}
 }
+
+// Spec describes the process to start.
+type Spec struct {
+	// Path is the program, Args its arguments.
+	Path string
+	Args []string
+	// ExecPath, if not empty, is the file that is executed instead of Path, for
+	// instance an open file whose checksum was verified. The program still sees
+	// Path as its name.
+	ExecPath string
+	// Env is the whole environment, except for the handshake's variables.
+	Env []string
+	// Dir is the working directory; empty means the socket's directory.
+	Dir string
+	// TempDir is the directory in which the socket's directory is created; empty means the system's. Its
+	// path must be short: a socket's is limited to about 100 bytes.
+	TempDir string
+	// Log receives what the plugin logs and prints; nil discards it.
+	Log hclog.Logger
+	// Redact are secrets that are redacted in everything logged.
+	Redact []string
+	// StartTimeout limits the time until the handshake; 0 means 10 s.
+	StartTimeout time.Duration
+	// StopGrace is how long Stop waits for the plugin to exit by itself; 0 means 1 s.
+	StopGrace time.Duration
+	// Jail and Confinement confine the process; without them it only has its own process group.
+	Jail        *jail.Jail
+	Confinement *jail.Confinement
+	// ProtocolVersions are offered to the plugin; empty means the current one. Tests of plugins offer
+	// others.
+	ProtocolVersions []int
+	// WithoutCookie starts the program without the handshake cookie, as a person would. It is for tests.
+	WithoutCookie bool
+}
+
+const (
+	defaultStartTimeout = 10 * time.Second
+	defaultStopGrace    = time.Second
+	// drainTime is how long output is read after the process has exited: a grandchild outside the group
+	// can keep the pipe open.
+	drainTime = 50 * time.Millisecond
+)

@@ -60,13 +60,6 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	return r
 }
 
-// prepare sets the environment, including the handshake's variables, and the socket's directory.
-func (r *runner) prepare(env []string, dir string) {
-	r.sockets = dir
-	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
-	r.cmd.Dir = cmp.Or(r.spec.Dir, dir)
-}
-
 var errKilled = errors.New("killed before it started")
 
 func (r *runner) Start(context.Context) (err error) {
@@ -86,7 +79,12 @@ func (r *runner) Start(context.Context) (err error) {
 	if err := r.openFiles(); err != nil {
 		return err
 	}
-	if err := r.startCommand(); err != nil {
+	if r.spec.Jail == nil {
+		err = r.cmd.Start()
+	} else {
+		r.confined, err = r.spec.Jail.Start(r.starting, r.cmd, r.spec.Confinement)
+	}
+	if err != nil {
 		return err
 	}
 	r.pid = r.cmd.Process.Pid
@@ -98,15 +96,6 @@ func (r *runner) Start(context.Context) (err error) {
 	r.pumps.Go(func() { pump(r.stderr, func(line string, cut bool) { r.sink.addLine(line, "", cut) }) })
 	go r.reap(r.pid)
 	return nil
-}
-
-// startCommand starts the process, in the jail if there is one. r.mu is held.
-func (r *runner) startCommand() (err error) {
-	if r.spec.Jail == nil {
-		return r.cmd.Start()
-	}
-	r.confined, err = r.spec.Jail.Start(r.starting, r.cmd, r.spec.Confinement)
-	return err
 }
 
 func (r *runner) openFiles() error {
@@ -189,30 +178,12 @@ func (r *runner) reap(pid int) {
 	close(r.finished)
 }
 
-func (r *runner) dropLifeline() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pid != 0 {
-		r.lifeline.Close()
-	}
-}
-
 // Wait waits until the process has ended and its output is read.
 func (r *runner) Wait(context.Context) error {
 	<-r.finished
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waitErr
-}
-
-// waitIfStarted is Wait, except that it returns at once if Start was never called.
-func (r *runner) waitIfStarted() {
-	r.mu.Lock()
-	begun := r.hasBegun
-	r.mu.Unlock()
-	if begun {
-		<-r.finished
-	}
 }
 
 // Kill kills the process group. If the process has not started, it never will.

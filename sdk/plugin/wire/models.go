@@ -265,9 +265,10 @@ func (a *modelClient) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, p
 // CallModel implements [ModelCaller] over the stream.
 func (a *modelClient) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
 	id := a.nextID.Add(1)
+	call, _ := ctx.Value(callIDKey{}).(string)
 	ch := make(chan *pb.ConnectRequest, 1)
 	if err := a.send(&pb.ConnectResponse{
-		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: validUTF8(model), Query: toWire[pb.Query](query)},
+		Id: id, CallId: call, ModelCall: &pb.ModelCall{Model: validUTF8(model), Query: toWire[pb.Query](query)},
 	}, ch); err != nil {
 		return nil, err
 	}

@@ -130,19 +130,10 @@ func (s *server) callContext(ctx context.Context, id string) context.Context {
 	if s.Context != nil {
 		ctx = s.Context(ctx)
 	}
-	return withCallID(ctx, id)
-}
-
-type callIDKey struct{}
-
-func withCallID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, callIDKey{}, id)
 }
 
-func callID(ctx context.Context) string {
-	id, _ := ctx.Value(callIDKey{}).(string)
-	return id
-}
+type callIDKey struct{}
 
 func notConfigured(role Role) error {
 	return status.Errorf(codes.FailedPrecondition, "the plugin is not configured as a %s", role)

@@ -101,6 +101,9 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	} else {
 		reportReliability(w, a.Assessment)
 	}
+	if r := a.Runs; r != nil && r.Holds {
+		w.f("%s %% of %s with verdicts are right, and %s %% as forecast: what follows from these verdicts for single models is not tested\n", percent(r.Observed), count(r.Runs, "run"), percent(r.Expected))
+	}
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means differs from the expected one by more than chance\n", a.Tests)
 	} else {

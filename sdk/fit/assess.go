@@ -28,6 +28,8 @@ type Assessment struct {
 	Quality Reliability `json:"quality"`
 	// Drifts are the estimates that no longer hold, the most certain first.
 	Drifts []Drift `json:"drifts"`
+	// Runs compares verdicts on runs with the profile's forecast; nil without enough of them.
+	Runs *RunForecast `json:"runs,omitempty"`
 	// Others counts the steps that other profiles decided, which are left out.
 	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
@@ -63,7 +65,8 @@ var ErrUnassessed = errors.New("nothing to compare estimates with")
 
 // Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.HasDecided]): costs,
 // and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
-// gives it ([outcome.RunQualities]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
+// gives it ([outcome.RunQualities]). The blame for a failed run lands on whoever answered its hard steps, so these shares
+// are tested only if the runs themselves are not right as often as forecast ([RunForecast]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
 // that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
 // together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
@@ -71,6 +74,9 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
 	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
+	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
+		a.out.Tests++
+	}
 	for _, t := range traces {
 		switch {
 		case p.HasDecided(t):
@@ -132,9 +138,11 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		}
 		mean := belief.Quality.Mean
 		quality, ok := a.ends.qualityOf(t, call)
+		_, isJudged := call.Verdict.Quality()
+		isTested := isJudged || a.out.Runs == nil || !a.out.Runs.Holds
 		chance, outcome := mean, quality
 		switch {
-		case !ok:
+		case !ok || !isTested:
 			quality = math.NaN()
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
@@ -147,7 +155,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		judged++
 		a.out.Quality.add(chance, outcome, chance)
 		a.spread += bernoulliVariance(chance)
-		if how == "" {
+		if how == "" && isTested {
 			asked++
 			expected, observed, spreads = expected+mean, observed+quality, spreads+bernoulliVariance(mean)
 		}

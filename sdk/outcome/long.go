@@ -74,7 +74,7 @@ func readHeader(rows *csv.Reader, name string) ([]string, error) {
 func eachRecord(rows *csv.Reader, name string, f func(line int, record []string) error) error {
 	for {
 		record, err := rows.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if parse, ok := errors.AsType[*csv.ParseError](err); ok {

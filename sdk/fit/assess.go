@@ -30,6 +30,8 @@ type Assessment struct {
 	Drifts []Drift `json:"drifts"`
 	// Runs compares verdicts on runs with the profile's forecast; nil without enough of them.
 	Runs *RunForecast `json:"runs,omitempty"`
+	// Cold are the costs that are above their estimates only because prompt caches are cold.
+	Cold []ColdCost `json:"cold_caches,omitempty"`
 	// Others counts the steps that other profiles decided, which are left out.
 	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
@@ -73,7 +75,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
-	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
+	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, warm: tallies{}, before: stepsBefore(traces), groups: map[string]int{}}
 	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
 		a.out.Tests++
 	}
@@ -105,6 +107,8 @@ type assessor struct {
 	out    Assessment
 	spread float64
 	seen   tallies
+	warm   tallies                   // costs as they would be had each model answered the step before
+	before map[*sdk.Trace]*sdk.Trace // the step before in the same run
 	groups map[string]int
 }
 
@@ -148,6 +152,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
 		a.seen.addCall(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
+		a.warm.addCost(ofCost+call.Model+how, belief.CostUSD, call.CostUSD-coldUSD(t, call, a.before[t]), 1)
 		a.addVerdictCost(call)
 		if !ok {
 			continue
@@ -230,6 +235,13 @@ func (a *assessor) conclude() {
 		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
+		if warm := a.warm[of]; warm != nil && warm.n == now.n && warm.observed < now.observed && p < falseAlarm {
+			// Above the estimate with cold caches, and not above it with warm ones.
+			if w, likely := welchTest(warm.offset(of), then); d.Deviations > 0 && (w.Deviations < 0 || likely >= falseAlarm) {
+				a.out.Cold = append(a.out.Cold, ColdCost{of, now.expected / now.n * math.Exp(then.Off), now.observed / now.n, warm.observed / now.n})
+				continue
+			}
+		}
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
 		if strings.HasPrefix(of, ofCost) {

@@ -29,8 +29,11 @@ type benefit struct {
 }
 
 // rightRuns compares shares of right runs, which follow from the qualities of single steps: a run is right only if each of
-// its steps is.
+// its steps is. Steps of a run do not fail independently, so where enough runs that the one model did alone have verdicts,
+// their share is Always, and the other shares are multiplied by as much as its own.
 type rightRuns struct {
+	// Judged is the number of those runs; 0 where they are too few.
+	Judged int     `json:"judged_runs,omitempty"`
 	Steps  float64 `json:"steps"`
 	Right  float64 `json:"right"`
 	Always float64 `json:"always"`
@@ -49,13 +52,20 @@ func rightRunsOf(p *fit.Profile, t *outcome.Table, always int, rival *policyRiva
 	if p.Data.Inferred > 0 { // the table has verdicts
 		right = p.Models[always].Right
 	}
-	r := &rightRuns{Steps: steps, Right: math.Pow(quality, steps), Always: math.Pow(right, steps)}
+	r, scale := &rightRuns{Steps: steps, Always: math.Pow(right, steps)}, 1.0
+	if share, n := t.RunsRight(always); n >= enoughRuns && r.Always > 0 {
+		scale, r.Always, r.Judged = share/r.Always, share, n
+	}
+	r.Right = min(1, scale*math.Pow(quality, steps))
 	if rival != nil && !rival.IsMeasured {
-		without := math.Pow(rival.Quality, steps)
+		without := min(1, scale*math.Pow(rival.Quality, steps))
 		r.Without = &without
 	}
 	return r
 }
+
+// enoughRuns is the number of runs with verdicts from which their share counts.
+const enoughRuns = 20
 
 // print prints the shares for a profile; r can be nil.
 func (r *rightRuns) print(w *printer, b *benefit) {
@@ -63,6 +73,9 @@ func (r *rightRuns) print(w *printer, b *benefit) {
 		return
 	}
 	w.f("RUNS RIGHT, if a run has %.1f steps and each must be right: about %s %% with %s, %s %% always asking %s", r.Steps, percent(r.Right), b.profile, percent(r.Always), b.Model)
+	if r.Judged > 0 {
+		w.f(" (the verdicts on %d runs that it did alone)", r.Judged)
+	}
 	if r.Without != nil {
 		w.f(", %s %% with %s without a profile", percent(*r.Without), b.policy)
 	}

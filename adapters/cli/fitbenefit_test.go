@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -42,5 +43,34 @@ func TestVerdictsOfAnotherNameAreNamed(t *testing.T) {
 	table := &outcome.Table{Verdicts: map[string][][]float64{"gate": nil, "judge": nil}}
 	if got := unreadVerdicts(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge"}}}, table); len(got) != 1 || got[0] != "gate" {
 		t.Errorf("not read: %q", got)
+	}
+}
+
+// Where runs that the large model did alone have verdicts, RUNS RIGHT is their share, and the profile's is corrected alike.
+// Runs that a strategy gave to it do not count.
+func TestRunsRightAreThoseWithVerdicts(t *testing.T) {
+	table := &outcome.Table{Models: []string{"small", "large"}}
+	for run := range 40 {
+		for step := range 4 {
+			verdict := 1.0
+			if run < 2 {
+				verdict = 0
+			}
+			table.Queries = append(table.Queries, fmt.Sprint(run, step))
+			table.Runs = append(table.Runs, fmt.Sprint(run))
+			table.Quality = append(table.Quality, []float64{0.9, 0.95})
+			table.RunVerdicts = append(table.RunVerdicts, []float64{math.NaN(), verdict})
+		}
+	}
+	p := &fit.Profile{Data: fit.Data{StepsPerRun: 4}, Expected: fit.Expectation{Quality: 0.9}}
+	r := rightRunsOf(p, table, 1, nil)
+	if r.Judged != 40 || math.Abs(r.Always-0.95) > 1e-9 || math.Abs(r.Right-math.Pow(0.9/0.95, 4)*0.95) > 1e-9 {
+		t.Errorf("%+v, want 95 %% of 40 runs", r)
+	}
+	for range table.Queries {
+		table.Propensity = append(table.Propensity, []float64{math.NaN(), 1})
+	}
+	if r := rightRunsOf(p, table, 1, nil); r.Judged != 0 || math.Abs(r.Always-math.Pow(0.95, 4)) > 1e-9 {
+		t.Errorf("of runs with hard steps: %+v", r)
 	}
 }

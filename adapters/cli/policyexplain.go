@@ -131,7 +131,7 @@ func explanationOf(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) 
 		Verifiers []reason     `json:"verifiers"`
 		Steps     []*sdk.Trace `json:"steps"`
 		Unchecked []string     `json:"unchecked_judges,omitempty"`
-	}{choice.Match, choice.Strategy.Kind, []reason{}, []reason{}, append([]*sdk.Trace{}, result.Traces...), result.Unchecked}
+	}{choice.Match, strategyOf(p, q, result.Traces), []reason{}, []reason{}, append([]*sdk.Trace{}, result.Traces...), result.Unchecked}
 	for i := range p.Matches {
 		out.Matches = append(out.Matches, reason{p.Matches[i].Name, p.Matches[i].When.Why(q)})
 	}
@@ -139,6 +139,14 @@ func explanationOf(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) 
 		out.Verifiers = append(out.Verifiers, reason{p.Verifiers[i].Name, p.Verifiers[i].When.Why(q)})
 	}
 	return out
+}
+
+// strategyOf returns the kind of the strategy that decides about a query: with a profile, that of its steps.
+func strategyOf(p *policies.Policy, q *sdk.Query, steps []*sdk.Trace) string {
+	if p.Fit != nil && len(steps) > 0 {
+		return steps[0].Strategy
+	}
+	return p.Choose(q).Strategy.Kind
 }
 
 func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*sdk.Trace) {
@@ -152,7 +160,11 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 		p.f("match %q does not apply: %s\n", m.Name, m.When.Why(q))
 	}
 	if choice.Match == "" {
-		p.f("the policy's own strategy decides: %s\n", choice.Strategy.Kind)
+		whose := "policy's own"
+		if policy.Fit != nil {
+			whose = "profile's"
+		}
+		p.f("the %s strategy decides: %s\n", whose, strategyOf(policy, q, traces))
 	}
 	for i := range policy.Verifiers {
 		v := &policy.Verifiers[i]
@@ -165,7 +177,10 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 	if len(traces) == 0 {
 		p.f("no model can be asked:\n")
 	} else {
-		p.f("%s%s", beliefsLegend, assumedLengths(policy))
+		p.f("%s", beliefsLegend)
+		if policy.Fit == nil {
+			p.f("%s", assumedLengths(policy))
+		}
 	}
 	for _, t := range traces {
 		p.trial(t)

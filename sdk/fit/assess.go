@@ -28,6 +28,10 @@ type Assessment struct {
 	Quality Reliability `json:"quality"`
 	// Drifts are the estimates that no longer hold, the most certain first.
 	Drifts []Drift `json:"drifts"`
+	// Runs compares verdicts on runs with the profile's forecast; nil without enough of them.
+	Runs *RunForecast `json:"runs,omitempty"`
+	// Cold are the costs that are above their estimates only because prompt caches are cold.
+	Cold []ColdCost `json:"cold_caches,omitempty"`
 	// Others counts the steps that other profiles decided, which are left out.
 	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
@@ -63,14 +67,18 @@ var ErrUnassessed = errors.New("nothing to compare estimates with")
 
 // Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.HasDecided]): costs,
 // and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
-// gives it ([outcome.RunQualities]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
+// gives it ([outcome.RunQualities]). The blame for a failed run lands on whoever answered its hard steps, so these shares
+// are tested only if the runs themselves are not right as often as forecast ([RunForecast]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
 // that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
 // together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
-	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
+	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, warm: tallies{}, before: stepsBefore(traces), groups: map[string]int{}}
+	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
+		a.out.Tests++
+	}
 	for _, t := range traces {
 		switch {
 		case p.HasDecided(t):
@@ -99,6 +107,8 @@ type assessor struct {
 	out    Assessment
 	spread float64
 	seen   tallies
+	warm   tallies                   // costs as they would be had each model answered the step before
+	before map[*sdk.Trace]*sdk.Trace // the step before in the same run
 	groups map[string]int
 }
 
@@ -132,14 +142,17 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		}
 		mean := belief.Quality.Mean
 		quality, ok := a.ends.qualityOf(t, call)
+		_, isJudged := call.Verdict.Quality()
+		isTested := isJudged || a.out.Runs == nil || !a.out.Runs.Holds
 		chance, outcome := mean, quality
 		switch {
-		case !ok:
+		case !ok || !isTested:
 			quality = math.NaN()
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
 		a.seen.addCall(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
+		a.warm.addCost(ofCost+call.Model+how, belief.CostUSD, call.CostUSD-coldUSD(t, call, a.before[t]), 1)
 		a.addVerdictCost(call)
 		if !ok {
 			continue
@@ -147,7 +160,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		judged++
 		a.out.Quality.add(chance, outcome, chance)
 		a.spread += bernoulliVariance(chance)
-		if how == "" {
+		if how == "" && isTested {
 			asked++
 			expected, observed, spreads = expected+mean, observed+quality, spreads+bernoulliVariance(mean)
 		}
@@ -222,6 +235,13 @@ func (a *assessor) conclude() {
 		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
+		if warm := a.warm[of]; warm != nil && warm.n == now.n && warm.observed < now.observed && p < falseAlarm {
+			// Above the estimate with cold caches, and not above it with warm ones.
+			if w, likely := welchTest(warm.offset(of), then); d.Deviations > 0 && (w.Deviations < 0 || likely >= falseAlarm) {
+				a.out.Cold = append(a.out.Cold, ColdCost{of, now.expected / now.n * math.Exp(then.Off), now.observed / now.n, warm.observed / now.n})
+				continue
+			}
+		}
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
 		if strings.HasPrefix(of, ofCost) {

@@ -56,6 +56,29 @@ func (b *builder) setRuns(t *Table) {
 	t.StepsPerRun = float64(steps) / float64(max(runs, 1))
 }
 
+// RunsRight returns the share of right runs, by their verdicts, among those whose every step has the answer of one
+// model, and the number of these runs. Steps for which a strategy chose the model do not count: it chooses by hardness.
+func (t *Table) RunsRight(model int) (share float64, runs int) {
+	quality := map[string]float64{}
+	for q, name := range t.Runs {
+		v := t.RunVerdicts[q][model]
+		if At(t.Propensity, q, model) == 1 {
+			v = math.NaN()
+		}
+		if before, isKnown := quality[name]; isKnown {
+			v = min(v, before) // NaN if one is
+		}
+		quality[name] = v
+	}
+	delete(quality, "")
+	for _, v := range quality {
+		if !math.IsNaN(v) {
+			share, runs = share+v, runs+1
+		}
+	}
+	return share / float64(max(runs, 1)), runs
+}
+
 // creditRuns gives steps their share of the verdicts on their runs, and reports whether
 // there are any.
 //

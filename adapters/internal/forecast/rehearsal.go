@@ -356,7 +356,7 @@ func (r *rehearsal) recordedFault(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) 
 
 // call returns the world's answer of a model, or a failure: each attempt tries every deployment once, and as many
 // tries fail as were recorded.
-func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+func (r *rehearsal) call(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.policy.Models[c.Index]
@@ -387,13 +387,27 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		if prompt == 0 {
 			usage.InputTokens = c.Query.InputTokens
 		}
-		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
+		if cost = r.profileUSD(ctx, c, &o); cost == 0 {
+			usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
+		}
 	}
 	answer := &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.freeSignals(m.Name, o.Signals), Usage: usage}
 	for _, tool := range o.Tools {
 		answer.ToolCalls = append(answer.ToolCalls, sdk.ToolCall{Name: tool, Arguments: strconv.Quote(o.Text)})
 	}
 	return answer, nil
+}
+
+// profileUSD returns what the profile expects of a call without a recorded outcome, or 0 if unknown.
+func (r *rehearsal) profileUSD(ctx context.Context, c *step.Call, o *Outcome) float64 {
+	if r.assembly.Step.Cost == nil || o.Judged || o.Usage != (sdk.Usage{}) {
+		return 0
+	}
+	res, err := r.assembly.Step.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: c.Query, Models: []sdk.Model{*c.Model}, Attempts: c.Earlier})
+	if err != nil || !(res.Estimates[0].Mean > 0) {
+		return 0
+	}
+	return res.Estimates[0].Mean
 }
 
 // freeSignals returns the signals of a model's answer except those that verifiers return, and keeps all in

@@ -233,12 +233,12 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}{
 		{p.result.End == jail.EndTimeout, "the run timed out: raise timeout; run the tests once outside, so that their toolchain has compiled what they need; or, if what must be fixed makes a test hang, give each a limit, such as --test-timeout=10000 of node --test"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
-		{p.isDeaf, "the command fails before it reads any code: " + broken},
 		{p.lacks == "" && slices.Contains([]int{126, 127}, code), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
 		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
 		{len(p.report.Tests) == 0 && crashed.MatchString(broken), "the process of the tests crashes or does not start there (if for want of memory, raise memory_mib): " + broken},
 		{refused.MatchString(broken), "the command is denied what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
+		{p.isDeaf && !p.edits, "the command fails before it reads any code: " + broken},
 		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},
 	} {
 		if one.isSo {

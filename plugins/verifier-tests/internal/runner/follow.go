@@ -30,6 +30,9 @@ func Follow(argv []string, tree *Tree) (files, patterns, built []string) {
 	return slices.Sorted(maps.Keys(f.files)), f.patterns, f.built
 }
 
+// IsInterpreter reports whether a program runs the script that is its first argument.
+func IsInterpreter(program string) bool { return interpreters.MatchString(path.Base(program)) }
+
 type follower struct {
 	tree            *Tree
 	files           map[string]bool

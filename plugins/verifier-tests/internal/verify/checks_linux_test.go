@@ -165,7 +165,7 @@ func TestTestsThatDidNotCompileMustRun(t *testing.T) {
 	tree := write(t, map[string]string{
 		"go.mod":    "module example.com/b\n\ngo 1.22\n",
 		"b.go":      "package b\n\nfunc Old(a int) int { return a }\n",
-		"b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2); got != 2 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestNew(t *testing.T) {\n\tif got := New(2); got != 4 {\n\t\tt.Error(got)\n\t}\n}\n",
+		"b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2); got != 2 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestNew(t *testing.T) {\n\tif got := New(2); got != 4 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc ExampleNew() { New(1) }\n\nfunc TestMain(m *testing.M) {\n\tNew(1)\n\tm.Run()\n}\n",
 	})
 	v := goVerifier(t, verify.Config{Reruns: -1})
 	const code = "package b\n\nimport \"os\"\n\nvar args = os.Args\n\nfunc Old(a int) int { return a }\n\n"

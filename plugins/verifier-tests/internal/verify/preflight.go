@@ -160,7 +160,7 @@ func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
 }
 
 // testFunctions matches the tests in a file of Go or Python.
-var testFunctions = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(|^\s*(?:async )?def (test\w*)\(`)
+var testFunctions = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(\w+ \*testing\.[TF]\)|^(?:async )?def (test\w*)\(`)
 
 // selects matches words of commands that select tests by name.
 var selects = regexp.MustCompile(`^--?(?:test\.)?(?:run|skip)\b|^-k|::`)

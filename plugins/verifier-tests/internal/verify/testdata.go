@@ -42,7 +42,7 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 		}
 		return len(report.Files) > 0 || !allTests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
 	})
-	if whole {
+	if whole && !runner.IsInterpreter(v.config.Command[0]) {
 		return v.namedTests(t, code, operands)
 	}
 	return code

@@ -87,6 +87,9 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		return p.Code, p.Retry
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return llms.ErrCodeTimeout, false
+	}
 	if known, ok := errors.AsType[*llms.Error](err); ok && known.Code != llms.ErrCodeUnknown {
 		return known.Code, retryable(known.Code)
 	}
@@ -113,7 +116,6 @@ var sentinelCodes = []struct {
 }{
 	{errCallTimeout, llms.ErrCodeTimeout, true},
 	{context.Canceled, llms.ErrCodeCanceled, false},
-	{context.DeadlineExceeded, llms.ErrCodeTimeout, false},
 	{ErrEmptyResponse, llms.ErrCodeProviderUnavailable, true},
 	{ErrTruncatedStream, llms.ErrCodeProviderUnavailable, true},
 }

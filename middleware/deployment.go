@@ -218,5 +218,5 @@ func hasCode(failed *step.CallError, code llms.ErrorCode) bool {
 // route), which must not stop others.
 func isDial(failed *step.CallError) bool {
 	lost, ok := errors.AsType[*net.OpError](failed.Err)
-	return ok && lost.Op == "dial"
+	return ok && (lost.Op == "dial" || lost.Op == "proxyconnect")
 }

@@ -106,8 +106,12 @@ func reportAssessment(w *printer, a *assessment, out string) {
 		}
 		bins.print()
 	}
-	if r := a.Runs; r != nil && r.Holds {
-		w.f("%s %% of %s with verdicts are right, and %s %% as forecast: what follows from these verdicts for single models is not tested\n", percent(r.Observed), count(r.Runs, "run"), percent(r.Expected))
+	if r := a.Runs; r != nil {
+		says := "what follows from these verdicts for single models is not tested"
+		if !r.Holds {
+			says = "they differ by more than chance"
+		}
+		w.f("%s %% of %s with verdicts are right, and %s %% as forecast: %s\n", percent(r.Observed), count(r.Runs, "run"), percent(r.Expected), says)
 	}
 	for _, c := range a.Cold {
 		w.f("%s: %.4g instead of %.4g, because of prompt caches: models that others answer for must read what was said since (%.4g had it answered these steps too)\n", c.Of, c.Observed, c.Expected, c.Warm)

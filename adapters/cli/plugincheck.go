@@ -152,8 +152,8 @@ func (d *doctor) find(argument string) []host.PluginFile {
 }
 
 func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
-	begun := time.Now()
 	sum, err := host.Checksum(f.Path)
+	begun := time.Now()
 	var info *wire.Info
 	if err == nil {
 		info, err = fetchInfo(ctx, d.s, f.Path)

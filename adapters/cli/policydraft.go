@@ -114,8 +114,10 @@ func (d *draft) useJudge(dir, program, judge string) {
 		d.Models = used
 	}
 	d.PluginBlock = pluginBlock(judgePlugins[d.Judge])
-	i := slices.IndexFunc(testCommands, func(t testCommand) bool { return has(t.file) && canRun(t.command) })
-	d.Command = testCommands[max(i, 0)].command
+	if d.Judge == "tests" {
+		i := slices.IndexFunc(testCommands, func(t testCommand) bool { return has(t.file) && canRun(t.command) })
+		d.Command = testCommands[max(i, 0)].command
+	}
 	models := make([]*policies.Model, len(d.Models))
 	for i, o := range d.Models {
 		models[i] = &policies.Model{Name: o.Name, Price: policies.Price{Free: o.Free, Output: o.priceRank()}}

@@ -142,7 +142,7 @@ func (x *exchange) log() {
 // body reads the request's body.
 func (x *exchange) body() ([]byte, *Refusal) {
 	var buf bytes.Buffer
-	buf.Grow(int(min(max(x.r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	buf.Grow(int(min(max(x.r.ContentLength, 0), 64<<10)) + bytes.MinRead)
 	if _, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.g.o.MaxBody)); err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			return nil, dialect.Refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)

@@ -60,6 +60,8 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, err
 	}
 	x.secrets = m.secrets
+	x.status, x.header, x.said = 0, nil, nil // those of an earlier try
+	x.sent.Store(false)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
 	})
@@ -164,7 +166,7 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	}
 	said, isSaid := errors.AsType[dialect.ServerError](err)
 	e, isKnown := errors.AsType[*middleware.ProviderError](err)
-	isOver := ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	isOver := ctx.Err() != nil || errors.Is(err, context.Canceled) // the timeout of a dial is a DeadlineExceeded, too
 	switch {
 	case isKnown:
 		e.Provider = x.provider

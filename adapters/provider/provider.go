@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -71,6 +72,9 @@ func New(o Options) (llms.Model, error) {
 	}
 	if o.Model == "" {
 		return nil, fmt.Errorf("making a model of %s: missing model name", v.name)
+	}
+	if strings.ContainsFunc(o.APIKey, unicode.IsControl) {
+		return nil, fmt.Errorf("making a model of %s: the API key has a line break or another control character", v.name)
 	}
 	base := cmp.Or(o.BaseURL, v.url)
 	if o.API == middleware.DialectAnthropic {

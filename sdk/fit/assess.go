@@ -29,9 +29,9 @@ type Assessment struct {
 	// Drifts are the estimates that no longer hold, the most certain first.
 	Drifts []Drift `json:"drifts"`
 	// Runs compares verdicts on runs with the profile's forecast; nil without enough of them.
-	Runs *RunForecast `json:"runs,omitempty"`
+	Runs *runForecast `json:"runs,omitempty"`
 	// Cold are the costs that are above their estimates only because prompt caches are cold.
-	Cold []ColdCost `json:"cold_caches,omitempty"`
+	Cold []coldCost `json:"cold_caches,omitempty"`
 	// Others counts the steps that other profiles decided, which are left out.
 	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
@@ -68,8 +68,8 @@ var ErrUnassessed = errors.New("nothing to compare estimates with")
 // Assess compares the profile's estimates with the outcomes in traces of steps that it decided ([Profile.HasDecided]): costs,
 // and qualities by verdicts on answers or, without those, on runs, with the share of each step that a fit
 // gives it ([outcome.RunQualities]). The blame for a failed run lands on whoever answered its hard steps, so these shares
-// are tested only if the runs themselves are not right as often as forecast ([RunForecast]). Some error is normal, because a strategy calls the models that it estimates highest; a drift is an error
-// that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
+// are tested only if the runs themselves are not right as often as forecast ([runForecast]). Some error is normal,
+// because a strategy calls the models that it estimates highest; a drift is an error that differs from that in the fit ([Profile.Usual]) by Welch's two-sample test, at 1 % over all tests
 // together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
@@ -98,7 +98,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 }
 
 // Holds reports whether nothing has drifted.
-func (a *Assessment) Holds() bool { return len(a.Drifts) == 0 }
+func (a *Assessment) Holds() bool { return len(a.Drifts) == 0 && (a.Runs == nil || a.Runs.Holds) }
 
 type assessor struct {
 	p      *Profile
@@ -238,7 +238,7 @@ func (a *assessor) conclude() {
 		if warm := a.warm[of]; warm != nil && warm.n == now.n && warm.observed < now.observed && p < falseAlarm {
 			// Above the estimate with cold caches, and not above it with warm ones.
 			if w, likely := welchTest(warm.offset(of), then); d.Deviations > 0 && (w.Deviations < 0 || likely >= falseAlarm) {
-				a.out.Cold = append(a.out.Cold, ColdCost{of, now.expected / now.n * math.Exp(then.Off), now.observed / now.n, warm.observed / now.n})
+				a.out.Cold = append(a.out.Cold, coldCost{of, now.expected / now.n * math.Exp(then.Off), now.observed / now.n, warm.observed / now.n})
 				continue
 			}
 		}

@@ -1,12 +1,14 @@
 package fit
 
 import (
+	"slices"
+
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// ColdCost is the mean cost of a model's calls whose prompts were cached less than in the fit. A model that is asked in
+// coldCost is the mean cost of a model's calls whose prompts were cached less than in the fit. A model that is asked in
 // every step, as in the mode shadow, finds the steps before in its cache; one that others answered for must read them first.
-type ColdCost struct {
+type coldCost struct {
 	// Of names the cost as a [Drift] does.
 	Of       string  `json:"of"`
 	Expected float64 `json:"expected"`
@@ -30,7 +32,8 @@ func stepsBefore(traces []*sdk.Trace) map[*sdk.Trace]*sdk.Trace {
 // step's prompt in its cache. Models without a cache read none in any step, and have none of it cached.
 func coldUSD(t *sdk.Trace, c *sdk.Call, before *sdk.Trace) float64 {
 	belief := t.Belief(c.Model)
-	if before == nil || belief == nil || belief.Price == nil || c.Usage.CachedInputTokens == 0 || t.InputTokens <= 0 {
+	answered := func(b sdk.Call) bool { return b.Model == c.Model && b.Error == "" }
+	if before == nil || before.InputTokens > t.InputTokens || slices.ContainsFunc(before.Calls, answered) || belief == nil || belief.Price == nil || c.Usage.CachedInputTokens == 0 || t.InputTokens <= 0 {
 		return 0
 	}
 	warm := c.Usage

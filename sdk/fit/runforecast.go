@@ -6,8 +6,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// RunForecast compares how many runs were right, by verdicts on them, with the profile's forecast.
-type RunForecast struct {
+// runForecast compares how many runs were right, by verdicts on them, with the profile's forecast.
+type runForecast struct {
 	// Runs counts the runs with a verdict whose steps the profile decided, all of them.
 	Runs int `json:"runs"`
 	// Expected is the mean probability that all answers of a run are right, each as the profile believed when the step
@@ -20,7 +20,7 @@ type RunForecast struct {
 
 // forecastRuns returns nil if fewer than leastDrift runs can be compared. The forecast is as uncertain as the mean of the
 // runs that the profile was fitted to.
-func forecastRuns(p *Profile, traces []*sdk.Trace) *RunForecast {
+func forecastRuns(p *Profile, traces []*sdk.Trace) *runForecast {
 	right, verdicts := map[[2]string]float64{}, map[[2]string]float64{}
 	for _, t := range traces {
 		run := [2]string{t.Tenant, t.Run}
@@ -30,7 +30,7 @@ func forecastRuns(p *Profile, traces []*sdk.Trace) *RunForecast {
 				verdicts[run] = quality
 			}
 		}
-		if !sdk.HasChoice(t.Mode) {
+		if !sdk.HasChoice(t.Mode) || t.Mode == "shadow_alternative" {
 			continue
 		}
 		if _, isKnown := right[run]; !isKnown {
@@ -49,7 +49,7 @@ func forecastRuns(p *Profile, traces []*sdk.Trace) *RunForecast {
 	}
 	now := sum.offset("")
 	_, unlikely := welchTest(now, Offset{Count: max(1, float64(p.Data.Queries)/max(1, p.Data.StepsPerRun)), Variance: now.Variance})
-	return &RunForecast{Runs: int(sum.n), Expected: sum.expected / sum.n, Observed: sum.observed / sum.n, Holds: unlikely >= falseAlarm}
+	return &runForecast{Runs: int(sum.n), Expected: sum.expected / sum.n, Observed: sum.observed / sum.n, Holds: unlikely >= falseAlarm}
 }
 
 // chosenQuality returns the quality that the profile believed of a step's answer in the end, or NaN if unknown.

@@ -104,7 +104,7 @@ func (r *Report) Summary() string {
 			over = g.overThreshold(r.Tasks)
 		}
 	}
-	return fmt.Sprintf("At its best operating point, chosen with hindsight, each solves as many tasks as %s (%d of %d) for %s of its cost.\nOver all budgets between the cheapest and the most expensive model, %s of the tasks on average%s.\n"+
+	return fmt.Sprintf("At the best operating point, chosen with hindsight, solving as many tasks as %s (%d of %d) costs %s of its cost.\nOver all budgets between the cheapest and the most expensive model, %s of the tasks on average%s.\n"+
 		"In brackets: two standard deviations on either side, by bootstrap over the tasks.",
 		best.Strategy, best.Points[0].Solved, r.Tasks, strings.Join(costs, ", "), strings.Join(means, ", "), over)
 }

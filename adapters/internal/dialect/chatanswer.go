@@ -57,7 +57,7 @@ func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState)
 		}
 		id := callID(call.ID)
 		one := Object{"id": tag(state.origin, id), "type": "function", "function": Object{"name": call.FunctionCall.Name, "arguments": call.FunctionCall.Arguments}}
-		if extra := state.extras[id]; extra != nil {
+		if extra := state.extras[id]; len(extra) > 0 {
 			one["extra_content"] = extra
 		}
 		calls = append(calls, one)

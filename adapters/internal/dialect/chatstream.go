@@ -294,7 +294,7 @@ func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 	setList(members, "reasoning_details", state.details)
 	var calls []json.RawMessage // openai-python requires a function in each piece of a call
 	for k, call := range choice.ToolCalls {
-		if extra := state.extras[call.ID]; extra != nil {
+		if extra := state.extras[call.ID]; len(extra) > 0 {
 			calls = append(calls, json.RawMessage(`{"index":`+strconv.Itoa(k)+`,"function":{"arguments":""},"extra_content":`+string(extra)+`}`))
 		}
 	}

@@ -223,9 +223,12 @@ func (l *Limits) excludeFunctions(tools []llms.Tool) (why string) {
 			return fmt.Sprintf("rejects two tools named %.80q", f.Name)
 		}
 		names[f.Name] = true
+		if l.PropertyName == 0 || why != "" {
+			continue
+		}
 		schema, _ := f.Parameters.(json.RawMessage)
 		gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
-			if l.PropertyName > 0 && !isWord(name.Str, l.PropertyName, l.PropertySigns) {
+			if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
 				why = fmt.Sprintf("rejects the tool argument name %.80q", name.Str)
 			}
 			return why == ""

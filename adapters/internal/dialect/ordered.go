@@ -71,16 +71,30 @@ func (o *orderedObject) addMissing(from *orderedObject) {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (o *orderedObject) MarshalJSON() ([]byte, error) {
-	buf := []byte{'{'}
-	for _, name := range o.names {
-		value, err := encode(o.values[name])
-		if err != nil {
-			return nil, err
+func (o *orderedObject) MarshalJSON() ([]byte, error) { return appendOrdered(nil, o) }
+
+// appendOrdered writes nested objects into one buffer: an encoder would copy each level once more.
+func appendOrdered(buf []byte, v any) (_ []byte, err error) {
+	switch v := v.(type) {
+	case *orderedObject:
+		buf = append(buf, '{')
+		for _, name := range v.names {
+			if buf, err = appendOrdered(append(appendString(appendComma(buf), name), ':'), v.values[name]); err != nil {
+				return nil, err
+			}
 		}
-		buf = append(append(appendString(appendComma(buf), name), ':'), value...)
+		return append(buf, '}'), nil
+	case []any:
+		buf = append(buf, '[')
+		for _, one := range v {
+			if buf, err = appendOrdered(appendComma(buf), one); err != nil {
+				return nil, err
+			}
+		}
+		return append(buf, ']'), nil
 	}
-	return append(buf, '}'), nil
+	value, err := encode(v)
+	return append(buf, value...), err
 }
 
 // decode returns a value as decoded from its JSON, with objects as *orderedObject and numbers as json.Number.

@@ -103,9 +103,12 @@ type estimate struct {
 	fees, cold, warm, output float64
 	input, answer            float64
 	coldHistory, warmHistory float64
+	// hits is the number of prompt tokens that the other model found cached.
+	hits float64
 }
 
 func (e *estimate) add(o *estimate) {
+	e.hits += o.hits
 	e.fees, e.cold, e.warm, e.output = e.fees+o.fees, e.cold+o.cold, e.warm+o.warm, e.output+o.output
 	e.input, e.answer = e.input+o.input, e.answer+o.answer
 	e.coldHistory, e.warmHistory = e.coldHistory+o.coldHistory, e.warmHistory+o.warmHistory
@@ -122,7 +125,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage, share float64) estimate {
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD - coldUSD(p, u, share),
 		output: p.CostUSD(answer) - p.CostUSD(cold),
-		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens),
+		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens), hits: float64(u.CachedInputTokens),
 	}
 }
 
@@ -179,7 +182,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	e := estimateOf(p, &own.Usage, 0)
 	m.prompts += e.warm
 	m.coldPrompts += e.cold
-	if inHoldout(t) {
+	if t.Holdout.UsesBaseline() && !t.Holdout.Fallback {
 		m.held[kind].addOne(group, p, own)
 	}
 	weight := 0.0
@@ -192,9 +195,6 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 		}
 	}
 }
-
-// inHoldout reports whether a step belongs to a run that was drawn to ask the baseline alone.
-func inHoldout(t *sdk.Trace) bool { return t.Holdout != nil && t.Holdout.Baseline }
 
 func (m *modelSums) reference(other source) *reference { return lookup.Entry(&m.references, other) }
 
@@ -276,8 +276,8 @@ func (f factor) bias() (bias float64) {
 	return bias
 }
 
-func (f factor) main() *part {
-	return &f[slices.IndexFunc(f, func(p part) bool { return p.weight >= 1/float64(len(f))-1e-9 })]
+func (f factor) main() part {
+	return slices.MaxFunc(f, func(a, b part) int { return cmp.Compare(a.weight, b.weight) })
 }
 
 // stepVariance returns the variance, due to single steps, of an amount that was estimated from x tokens.
@@ -300,11 +300,13 @@ type factors struct {
 // equal answers, and on drawn ones, and those of each on its own, where those of a holdout are drawn.
 type evidence struct{ chosen, same, drawn, own, held, other *ratio }
 
-// factor returns the ratio of means where the own ones are those of a holdout. Otherwise it weighs the comparisons of
+// factor returns the ratio of means where the own ones are those of a holdout, if the other model was asked on nearly
+// all other steps: where the one is asked alone, the other's steps are chosen. Otherwise it weighs the comparisons of
 // drawn steps with those of chosen ones or, if there are none, takes the means of what each was asked. Steps with equal
 // answers deviate less than others that were chosen; their bias is that of all.
 func (e *evidence) factor() (f factor, drawn bool) {
-	if e.held.n >= enoughHeld && e.other.n > 0 {
+	alone := max(0, e.own.n-e.held.n-e.chosen.n-e.drawn.n)
+	if e.held.n >= enoughHeld && len(e.held.byGroup) >= enoughRuns && e.other.n > 10*alone {
 		return factorOf(part{ratio: e.held, other: e.other, bias: selection * e.other.deviation()}), true
 	}
 	var parts []part
@@ -323,24 +325,33 @@ func (e *evidence) factor() (f factor, drawn bool) {
 	return factorOf(parts...), drawn
 }
 
-// factors returns the factors from another model's answers of one kind to m, and whether they were measured. If m was
-// hardly ever asked, its answers are assumed to be longer by the expected ratio.
+// factors returns the factors from another model's answers of one kind to m, or of all kinds if there are too few, and
+// whether they were measured. If m was hardly ever asked, its answers are assumed to be longer by the expected ratio.
 func (s *sums) factors(m *modelSums, from source) (f factors, measured bool) {
-	r, o := m.references[from], s.of(from.model)
-	own, held, other := &m.answers[from.kind], &m.held[from.kind], &o.answers[from.kind]
-	output := evidence{&r.chosen.output, &r.same.output, &r.drawn.output, &own.output, &held.output, &other.output}
-	visible := evidence{&r.chosen.visible, &r.same.visible, &r.drawn.visible, &own.visible, &held.visible, &other.visible}
-	f.output, f.drawn = output.factor()
-	f.visible, _ = visible.factor()
-	f.input = factorOf(part{ratio: &r.input})
-	if len(f.output) > 0 {
+	o := s.of(from.model)
+	for _, pooled := range [][]kind{{from.kind}, {text, toolCalls}} {
+		var r reference
+		var own, held, other answers
+		for _, k := range pooled {
+			r.merge(m.reference(source{from.model, k}))
+			own.merge(&m.answers[k])
+			held.merge(&m.held[k])
+			other.merge(&o.answers[k])
+		}
+		output := evidence{&r.chosen.output, &r.same.output, &r.drawn.output, &own.output, &held.output, &other.output}
+		visible := evidence{&r.chosen.visible, &r.same.visible, &r.drawn.visible, &own.visible, &held.visible, &other.visible}
+		f.output, f.drawn = output.factor()
+		f.visible, _ = visible.factor()
+		f.input = factorOf(part{ratio: &r.input})
 		if r.input.n < enoughRuns {
 			f.input = factorOf(part{ratio: &m.input, other: &o.input})
 		}
-		return f, true
+		if len(f.output) > 0 {
+			return f, true
+		}
 	}
 	same := factorOf(part{ratio: &ratio{}})
-	return factors{input: same, output: factorOf(part{ratio: &r.expected}), visible: same}, false
+	return factors{input: same, output: factorOf(part{ratio: &m.references[from].expected}), visible: same}, false
 }
 
 // prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model is assumed to have
@@ -348,6 +359,8 @@ func (s *sums) factors(m *modelSums, from source) (f factors, measured bool) {
 // if it was asked often enough and had none.
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	switch hasHits := m.cached > 0; {
+	case hasHits && e.hits == 0 && m.coldPrompts > 0:
+		return min(e.warm, m.prompts/m.coldPrompts*e.cold), e.warmHistory
 	case e.warm < e.cold && (hasHits || m.asked < enoughRuns):
 		return e.warm, e.warmHistory
 	case hasHits && m.coldPrompts > 0:
@@ -402,7 +415,6 @@ func (s *sums) baselineCost(m, steps *modelSums) *baselineCost {
 		if r.missing == 0 && r.estimate.coldHistory == 0 {
 			continue
 		}
-		m.reference(from)
 		f, measured := s.factors(m, from)
 		p := missingAnswers{factors: f, e: &r.estimate}
 		p.prompt, p.history = m.prompt(p.e)

@@ -34,7 +34,8 @@
 //
 // A model that is always asked finds its prompts cached. A baseline is assumed to have as many cache hits as the model
 // that was asked or, where that one has none, as it had itself; where both were asked, it is not charged for a cold
-// cache. If no model that was asked had been asked in the step before, the prompt of that step counts as cached. If it was asked five times without a hit, it is assumed to have no cache.
+// cache. If no model that was asked had been asked in the step before, the prompt of that step counts as cached. If it
+// was asked five times without a hit, it is assumed to have no cache.
 //
 // The interval is two standard errors: of the ratios, by a jackknife over runs (in 32 groups, so that sums suffice,
 // and with the variance of Student's t distribution where runs are few), of the runs in which the baseline is missing

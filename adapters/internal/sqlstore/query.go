@@ -130,8 +130,11 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
 	var first, last sql.NullInt64
 	err := d.read().QueryRowContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", name(f.Model)).Scan(&first, &last)
-	if err != nil || !first.Valid {
-		return false, d.fault(err)
+	if err != nil {
+		return false, fmt.Errorf("looking for the days of a model: %w", d.fault(err))
+	}
+	if !first.Valid {
+		return false, nil
 	}
 	since, until := time.Unix(first.Int64*86400, 0), time.Unix((last.Int64+1)*86400, 0)
 	if f.Since.Before(since) {
@@ -154,7 +157,10 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 // LastSeq implements [store.Traces].
 func (d *DB) LastSeq(ctx context.Context) (seq int64, err error) {
 	err = d.read().QueryRowContext(ctx, "SELECT COALESCE(max(seq), 0) FROM @steps").Scan(&seq)
-	return seq, d.fault(err)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the last step: %w", d.fault(err))
+	}
+	return seq, nil
 }
 
 // steps adds a filter, the most selective condition first. On a blind engine only that one may use an index.

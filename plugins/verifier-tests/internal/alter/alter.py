@@ -982,7 +982,7 @@ class Alteration:
         told |= {inner for n in ast.walk(self.tree) if isinstance(n, ast.Call) and tells(n) for inner in ast.walk(n)}
         for function in [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS)]:
             others = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n not in told}
-            texts = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and stored(n) and not stored(n) & others]
+            texts = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and stored(n) and not stored(n) & others and not has_call(n.value)]
             told |= {inner for n in texts for inner in ast.walk(n)}
         return told
 

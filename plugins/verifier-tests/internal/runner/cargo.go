@@ -51,7 +51,7 @@ var cargoLine = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (
 // Read parses the test lines. Names are unique within a binary only; if two binaries have the same name, one
 // failure makes the test fail.
 func (*cargo) Read(_ *Plan, result *jail.Result) *Report {
-	report := &Report{}
+	report := &Report{Marked: true}
 	seen := map[string]int{}
 	for _, match := range cargoLine.FindAllStringSubmatch(string(result.Stdout)+"\n"+string(result.Stderr), -1) {
 		test := Test{Name: match[1], Status: map[string]Status{"ok": Pass, "FAILED": Fail, "ignored": Skip}[match[2]]}

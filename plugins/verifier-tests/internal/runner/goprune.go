@@ -33,14 +33,8 @@ func (*goTest) Prune(report *Report, files []string, read func(file string) ([]b
 	said := []string{report.Broken}
 	lines, sources := map[string][]int{}, map[string][]byte{}
 	for _, test := range report.Tests {
-		switch test.Status {
-		case Fail:
+		if test.Status == Fail {
 			said = append(said, test.Output)
-		case Missing:
-			if file, line := declaration(test, files, read); file != "" {
-				lines[file] = append(lines[file], line)
-				sources[file], _ = read(file)
-			}
 		}
 	}
 	for _, found := range inTestFile.FindAllStringSubmatch(strings.Join(said, "\n"), -1) {
@@ -50,6 +44,14 @@ func (*goTest) Prune(report *Report, files []string, read func(file string) ([]b
 		}
 		if found[3] != "" { // the compiler stops after ten errors
 			lines[file] = append(lines[file], linesWith(source, regexp.MustCompile(`(?:^|[^\w.])`+regexp.QuoteMeta(found[3])+`\b`))...)
+		}
+	}
+	if len(lines) == 0 { // a panic names its test, although others were running too
+		for _, test := range report.Tests {
+			if file, line := declaration(test, files, read); test.Status == Missing && file != "" {
+				lines[file] = append(lines[file], line)
+				sources[file], _ = read(file)
+			}
 		}
 	}
 	for file, wrong := range lines {

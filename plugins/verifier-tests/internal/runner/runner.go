@@ -104,6 +104,8 @@ type Report struct {
 	Broken string
 	// Exact means that a name matches only the test of exactly this name, as in the logs of SWE-bench.
 	Exact bool `json:",omitempty"`
+	// Marked means that tests are skipped by marks in their source alone.
+	Marked bool `json:",omitempty"`
 	// Unfit is the reason why the command cannot test this tree at all, for instance a framework that is not
 	// installed.
 	Unfit string `json:",omitempty"`

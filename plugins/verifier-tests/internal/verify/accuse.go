@@ -127,7 +127,8 @@ func (e *expectations) withoutOld(ctx context.Context, way alter.Way, comparison
 	isOld := func(c alter.Comparison) bool {
 		file, _, _ := strings.Cut(c.Name, ":")
 		own := slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool { return !e.isNamed(t, file, []string{c.Test}) })
-		return len(own) > 0 && !slices.ContainsFunc(own, e.failedBefore)
+		isPruned := slices.ContainsFunc(e.j.before.pruned, func(c jail.Change) bool { return c.Path == file }) // its comparisons are numbered anew
+		return len(own) > 0 && !isPruned && !slices.ContainsFunc(own, e.failedBefore)
 	}
 	if e.j.before == nil || !slices.ContainsFunc(comparisons, isOld) {
 		return comparisons, nil

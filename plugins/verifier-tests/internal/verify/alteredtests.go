@@ -36,14 +36,15 @@ func (e *expectations) alteredTests() (altered, unaltered []runner.Test) {
 
 // wholeTests returns the tests, in Go those that contain them in the place of subtests.
 func (e *expectations) wholeTests(tests []runner.Test) (whole []runner.Test) {
+	seen := map[string]bool{}
 	for _, t := range tests {
 		name, _, isPart := strings.Cut(t.Name, "/")
 		outer := slices.IndexFunc(e.passed.Tests, func(o runner.Test) bool { return o.Group == t.Group && o.Name == name })
 		if e.v.runner.IsGo && isPart && outer >= 0 && e.passed.Tests[outer].Status == runner.Pass {
 			t = e.passed.Tests[outer]
 		}
-		if len(without([]runner.Test{t}, whole)) > 0 {
-			whole = append(whole, t)
+		if !seen[t.ID()] {
+			whole, seen[t.ID()] = append(whole, t), true
 		}
 	}
 	return whole
@@ -52,7 +53,7 @@ func (e *expectations) wholeTests(tests []runner.Test) (whole []runner.Test) {
 // withoutTests returns a file that failed as a whole on the untouched tree and of whose tests none ran, or "". Node does
 // not report a file that registers no test.
 func (e *expectations) withoutTests() string {
-	if e.j.before == nil {
+	if e.j.before == nil || slices.ContainsFunc(e.v.config.Command, selects.MatchString) {
 		return ""
 	}
 	for _, s := range e.sources {

@@ -103,10 +103,10 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	var checks []*check
 	for _, test := range report.Tests {
 		was, known := before[test.ID()]
-		if !known && j.before != nil {
+		if was.Status == runner.Missing && j.before != nil {
 			was.Status, _ = j.before.rest.Status(test.ID()) // Missing if it is not found
 		}
-		if test.Status == runner.Skip && was.Status == runner.Missing && j.before.isWithin(test) {
+		if test.Status == runner.Skip && was.Status == runner.Missing && !report.Marked && j.before.isWithin(test) {
 			j.skipped = append(j.skipped, test.ID())
 		}
 		skipped := test.Status == runner.Skip && slices.Contains([]runner.Status{runner.Missing, runner.Skip}, was.Status) // already skipped, or new
@@ -169,7 +169,8 @@ func (j *judgement) missing(report *runner.Report) []*check {
 	var checks []*check
 	for _, test := range j.before.report.Tests {
 		if j.mustStay(test, members) && !is[test.ID()] && !loads(report, test) {
-			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
+			isRenamed := test.Status == runner.Pass && strings.ContainsAny(test.Name, "/[") && members[family(test)] >= 0
+			checks = append(checks, &check{name: test.ID(), isRegression: isRenamed, status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
 	for _, name := range j.before.lost {

@@ -56,7 +56,7 @@ func TestAnswersThatBreakWhatDidNotRun(t *testing.T) {
 			"a_test.go":   "package b\n\nimport \"testing\"\n\nfunc TestNew(t *testing.T) {\n" + test + "}\n",
 			"old_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2, 3); got != 5 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestBroken(t *testing.T) { t.Error(\"all along\") }\n",
 		})
-		v := goVerifier(t, verify.Config{Reruns: -1})
+		v := goVerifier(t, verify.Config{Reruns: 1})
 		for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
 			text := file("b.go", "package b\n\nfunc Old(a, b int) int { return "+answer+" }\n\nfunc New() []int { return []int{7} }\n\nfunc Get() []int { return New() }\n")
 			verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{"TestNew"}}}, text)
@@ -86,7 +86,7 @@ func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
 			files["conftest.py"] = test.conftest
 		}
 		tree := write(t, files)
-		v := open(t, verify.Config{Command: []string{python, "-m", test.module}, Reruns: -1})
+		v := open(t, verify.Config{Command: []string{python, "-m", test.module}, Reruns: 1})
 		for answer, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "a * b": sdk.Failed} {
 			text := file("b.py", "def old(a, b):\n    return "+answer+"\n\n\ndef new(a):\n    return a\n\n\ndef newer():\n    return 4\n\n\nclass Base:\n    def new(self, a):\n        return a\n") +
 				file("n.py", "def new(a):\n    return a\n")
@@ -167,7 +167,7 @@ func TestTestsThatDidNotCompileMustRun(t *testing.T) {
 		"b.go":      "package b\n\nfunc Old(a int) int { return a }\n",
 		"b_test.go": "package b\n\nimport \"testing\"\n\nfunc TestOld(t *testing.T) {\n\tif got := Old(2); got != 2 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestNew(t *testing.T) {\n\tif got := New(2); got != 4 {\n\t\tt.Error(got)\n\t}\n}\n\nfunc ExampleNew() { New(1) }\n\nfunc TestMain(m *testing.M) {\n\tNew(1)\n\tm.Run()\n}\n",
 	})
-	v := goVerifier(t, verify.Config{Reruns: -1})
+	v := goVerifier(t, verify.Config{Reruns: 1})
 	const code = "package b\n\nimport \"os\"\n\nvar args = os.Args\n\nfunc Old(a int) int { return a }\n\n"
 	for answer, want := range map[string]sdk.Outcome{"func New(a int) int { return a + a }\n": sdk.Passed, "func New(a int) int { return 0 }\n\nfunc init() { os.Args = append(os.Args, \"-test.skip=New\") }\n": sdk.Failed} {
 		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("b.go", code+answer)); verdict.Outcome != want {

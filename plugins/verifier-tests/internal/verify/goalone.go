@@ -44,22 +44,27 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 }
 
 // readsTests returns a verdict on Go code of which nothing was seen but that its tests pass, if a test that it repaired
-// fails where the sources of tests are not; nil otherwise.
+// fails, twice, where the sources of tests are not; nil otherwise.
 func (v *Verifier) readsTests(ctx context.Context, a *attempt, j *judgement, passed *runner.Report) (*sdk.Verdict, error) {
 	alone := *a
 	alone.only = append([]string{}, v.testCode(a.tree, passed)...)
-	report, _, err := v.run(ctx, &alone, false)
-	if err != nil {
-		return nil, err
-	}
-	for _, test := range passed.Tests {
-		status, _ := report.Status(test.ID()) // Missing if it is not found
-		isOld := j.before != nil && j.before.passes(test)
-		if test.Status == runner.Pass && status == runner.Fail && !isOld && !slices.Contains(j.flaky, test.ID()) {
-			return j.verdict(sdk.Inconclusive, "a test passed, and did not where the sources of tests are not: "+test.ID()), nil
+	tests := slices.DeleteFunc(slices.Clone(passed.Tests), func(t runner.Test) bool {
+		return t.Status != runner.Pass || j.before != nil && j.before.passes(t) || slices.Contains(j.flaky, t.ID())
+	})
+	for range 2 {
+		report, _, err := v.run(ctx, &alone, false)
+		if err != nil {
+			return nil, err
+		}
+		tests = slices.DeleteFunc(tests, func(t runner.Test) bool {
+			status, _ := report.Status(t.ID()) // Missing if it is not found
+			return status != runner.Fail
+		})
+		if len(tests) == 0 {
+			return nil, nil
 		}
 	}
-	return nil, nil
+	return j.verdict(sdk.Inconclusive, "a test passed, and did not where the sources of tests are not: "+tests[0].ID()), nil
 }
 
 // removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if their

@@ -165,7 +165,7 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 		return c.status[0] == runner.Pass || c.isRegression && c.output == "" && !slices.Contains(c.status, runner.Fail)
 	}; j.regressed && !slices.ContainsFunc(checks, func(c *check) bool { return !isGone(c) }) {
 		// They may have run only because something was broken.
-		return j.verdict(sdk.Inconclusive, "the named tests pass, and others are not run any more: "+verdict.Evidence)
+		return j.verdict(sdk.Inconclusive, "other tests pass, and these are not run any more: "+verdict.Evidence)
 	}
 	if len(j.tests) > 0 && j.regressed {
 		// It may be right to change what they expect.
@@ -185,7 +185,7 @@ func (v *Verifier) excuseCommand(ctx context.Context, a *attempt, j *judgement, 
 	failure := last.FirstFailure()
 	var changed []string
 	for _, change := range a.changes {
-		if v.runner.IsExitCode || isCode(change.Path) {
+		if v.runner.IsExitCode || isCode(change.Path) && a.tree.has(change.Path) {
 			changed = append(changed, change.Path)
 		}
 	}
@@ -210,14 +210,14 @@ func (v *Verifier) excuseMachine(ctx context.Context, a *attempt, j *judgement, 
 		return verdict, nil
 	}
 	untouched := *a
-	untouched.changes = nil
+	untouched.changes = j.before.pruned
 	report, _, err := v.run(ctx, &untouched, false)
 	if err != nil {
 		return nil, err
 	}
 	isStable := func(c *check) bool {
 		status, _ := report.Status(c.name) // Missing if it is not found
-		return !slices.Contains(c.status, runner.Pass) && status == runner.Pass
+		return !c.same && !slices.Contains(c.status, runner.Pass) && (status == runner.Pass || !j.before.passes(runner.Test{Name: c.name}))
 	}
 	if report.Broken != "" || slices.ContainsFunc(checks, isStable) {
 		return verdict, nil
@@ -339,8 +339,8 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	if len(j.skipped) > 0 && len(j.checks.FailToPass) == 0 {
 		j.notef("skipped, and not run on the untouched tree: %s", strings.Join(j.skipped, ", "))
 		j.confidence = min(j.confidence, 1-unalteredDoubt)
-		if fixed := slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.isFixed }); len(j.skipped) >= len(fixed) {
-			return j.verdict(sdk.Inconclusive, "of the tests that did not run on the untouched tree, as many are skipped as pass")
+		if fixed := slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.isFixed }); len(j.skipped) > len(fixed) {
+			return j.verdict(sdk.Inconclusive, "of the tests that did not run on the untouched tree, more are skipped than pass")
 		}
 	}
 	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)

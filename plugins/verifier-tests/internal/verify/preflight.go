@@ -61,6 +61,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	defer p.mu.Unlock()
 	if p.report == nil { // it also has none if an earlier caller's context ended, or the run failed
 		if err := v.loadOrRun(ctx, t, p); err != nil {
+			p.report, p.pruned, p.rest = nil, nil, runner.Report{}
 			return nil, fmt.Errorf("pre-flight: %w", err)
 		}
 	}
@@ -112,7 +113,7 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 
 // ignoresCode reports whether the command, which ran no test, prints the same if no file of code can be parsed.
 func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool, error) {
-	if p.report.Broken == "" || len(p.report.Tests) > 0 || p.result.End != jail.EndExit {
+	if p.report.Broken == "" || lacksFile.MatchString(p.report.Broken) || len(p.report.Tests) > 0 || p.result.End != jail.EndExit {
 		return false, nil
 	}
 	a := &attempt{tree: t}
@@ -124,6 +125,9 @@ func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool
 	broken, _, err := v.run(ctx, a, false)
 	return err == nil && plain(broken.Broken) == plain(p.report.Broken), err
 }
+
+// lacksFile matches messages about a file that an answer may have to add.
+var lacksFile = regexp.MustCompile(`(?i)no rule to make target|can(?:'|no)t find|no such file`)
 
 // unparsable is a syntax error in every language.
 const unparsable = "\n)(\n"
@@ -162,13 +166,16 @@ func (v *Verifier) runRest(ctx context.Context, t *tree, p *preflight) error {
 // testFunctions matches the tests in a file of Go or Python.
 var testFunctions = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(\w+ \*testing\.[TF]\)|^(?:async )?def (test\w*)\(`)
 
+// fixtures matches those of pytest, whose names can begin as those of tests.
+var fixtures = regexp.MustCompile(`(?m)^@(?:\w+\.)*fixture\b(?:.*\n)*?(?:async )?def \w+\(`)
+
 // selects matches words of commands that select tests by name.
-var selects = regexp.MustCompile(`^--?(?:test\.)?(?:run|skip)\b|^-k|::`)
+var selects = regexp.MustCompile(`^--?(?:test\.)?(?:run|skip)\b|^--test-(?:name-pattern|skip-pattern|only)|^--deselect|^-k|::`)
 
 // lostTests returns the tests that were pruned from files whose other tests ran, unless the command selects tests.
 func (v *Verifier) lostTests(t *tree, p *preflight) (lost []string) {
 	names := func(text []byte) (names []string) {
-		for _, found := range testFunctions.FindAllSubmatch(text, -1) {
+		for _, found := range testFunctions.FindAllSubmatch(fixtures.ReplaceAll(text, nil), -1) {
 			names = append(names, string(found[1])+string(found[2]))
 		}
 		return names

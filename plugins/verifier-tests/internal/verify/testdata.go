@@ -51,14 +51,21 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 // namedTests returns those of the test files that the command names, by a path, a part of one, a folder or a pattern,
 // with those that these name and the scripts; all if it names none.
 func (v *Verifier) namedTests(t *tree, code, scripts []string) []string {
-	var words []string
-	for _, word := range v.config.Command[1:] {
-		if !strings.HasPrefix(word, "-") && (strings.ContainsAny(word, "/*") || isCode(word) || slices.ContainsFunc(code, func(file string) bool { return strings.HasPrefix(file, word+"/") })) {
-			words = append(words, path.Clean(word))
-		}
+	operands := slices.DeleteFunc(slices.Clone(v.config.Command[1:]), func(word string) bool { return word == "" || strings.HasPrefix(word, "-") })
+	for i, word := range operands {
+		word, _, _ = strings.Cut(word, "::")
+		operands[i] = path.Clean(word)
+	}
+	isNamedBy := func(word, file string) bool { return strings.Contains(file, word) || jail.Match(word, file) }
+	isPath := func(word string) bool {
+		return (strings.ContainsAny(word, "/*") || isCode(word)) && slices.ContainsFunc(code, func(file string) bool { return isNamedBy(word, file) }) ||
+			slices.ContainsFunc(code, func(file string) bool { return strings.HasPrefix(file, word+"/") })
+	}
+	if !slices.ContainsFunc(operands, isPath) {
+		return code
 	}
 	isNamed := func(file string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(file, word) || jail.Match(word, file) })
+		return slices.ContainsFunc(operands, func(word string) bool { return isNamedBy(word, file) })
 	}
 	var named []string
 	rest := slices.Clone(code)
@@ -73,9 +80,6 @@ func (v *Verifier) namedTests(t *tree, code, scripts []string) []string {
 		more = func(file string) bool {
 			return bytes.Contains(text, []byte(strings.TrimSuffix(path.Base(file), path.Ext(file))))
 		}
-	}
-	if len(named) == 0 {
-		return code
 	}
 	return slices.DeleteFunc(code, func(file string) bool { return !slices.Contains(named, file) && !slices.Contains(scripts, file) })
 }

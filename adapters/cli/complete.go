@@ -17,13 +17,13 @@ import (
 func complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"policy": policyNames, "against": policyNames,
-		"strategy": fixed(cascade.Names()...), "strategies": fixed(eval.StrategyNames()...), "order": cobra.NoFileCompletions,
-		"estimator": fixed(eval.Estimators()...),
-		"judge":     fixed(judges...),
-		"for":       fixed(programKinds...),
-		"lang":      fixed("go", "python"),
-		"verdict":   fixed("passed", "failed", "inconclusive"),
-		"by":        fixed("day", "tenant", "key", "policy", "model", "account"),
+		"strategy": completeWords(cascade.Names()...), "strategies": completeWords(eval.StrategyNames()...), "order": cobra.NoFileCompletions,
+		"estimator": completeWords(eval.Estimators()...),
+		"judge":     completeWords(judges...),
+		"for":       completeWords(programKinds...),
+		"lang":      completeWords("go", "python"),
+		"verdict":   completeWords("passed", "failed", "inconclusive"),
+		"by":        completeWords("day", "tenant", "key", "policy", "model", "account"),
 	}
 	experiments := []string{"all\tevery one of them"}
 	for _, p := range paper.Presets() {
@@ -32,7 +32,7 @@ func complete(root *cobra.Command) {
 	arguments := map[string]cobra.CompletionFunc{
 		"stepfall policy validate": policyNames, "stepfall policy plan": completeFirst(policyNames), "stepfall policy show": completeFirst(policyNames),
 		"stepfall plugin ls": completeFirst(pluginNames), "stepfall plugin check": pluginNames,
-		"stepfall dev paper": fixed(experiments...),
+		"stepfall dev paper": completeWords(experiments...),
 	}
 	visitCommands(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {
@@ -57,9 +57,9 @@ func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
-// fixed completes from a list of words, each with an optional description after a tab; shells leave out those that do
-// not begin as what is typed.
-func fixed(words ...string) cobra.CompletionFunc {
+// completeWords completes from a list of words, each with an optional description after a tab; shells leave out
+// those that do not begin as what is typed.
+func completeWords(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 

@@ -64,7 +64,7 @@ func (a *account) until(length time.Duration) time.Time {
 
 // writeReservation reserves an amount, of which returns is given back if it is not settled within ttl.
 func (s *Store) writeReservation(id int64, a *account, c *store.Charge, amount, returns int64, ttl time.Duration) error {
-	hasRoom, err := s.w.changed("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)",
+	hasRoom, err := s.w.execChanges("UPDATE accounts2 SET reserved = reserved + $3 WHERE account = $1 AND period = $2 AND ($4 = 0 OR spent + reserved + $3 <= $4)",
 		c.Account, a.period, amount, c.Cap)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, t
 			return err
 		}
 		for id, l := range leases {
-			isLive, err := s.w.changed("UPDATE holds SET until_ns = $2, returns = amount - $3, settled = $4 WHERE id = $1 AND expired = 0",
+			isLive, err := s.w.execChanges("UPDATE holds SET until_ns = $2, returns = amount - $3, settled = $4 WHERE id = $1 AND expired = 0",
 				id, s.Now().Add(ttl).UnixNano(), l.HandedOut, l.Settled)
 			if err != nil {
 				return err

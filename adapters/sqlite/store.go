@@ -29,7 +29,7 @@ type Store struct {
 	files map[string]os.FileInfo
 	// read has several connections. writer has one, w, which only the goroutine of run uses.
 	read, writer *sql.DB
-	w            *prepared
+	w            *preparedConn
 	changes      int64     // count of changes by all processes, as last seen by run
 	cacheDropped time.Time // when the writer last dropped its page cache
 	jobs         chan *job

@@ -17,7 +17,7 @@ type Temporary struct {
 	sqlstore.DB
 	db *sql.DB
 	mu sync.Mutex // of w
-	w  *prepared
+	w  *preparedConn
 }
 
 var _ store.Traces = (*Temporary)(nil)
@@ -55,21 +55,21 @@ func (t *Temporary) write(_ context.Context, do func(sqlstore.Tx) error) error {
 // Close discards the traces.
 func (t *Temporary) Close() error { return errors.Join(t.w.Close(), t.db.Close()) }
 
-// prepared is a connection whose statements are prepared once. It implements [sqlstore.Tx] and is not safe for concurrent
+// preparedConn is a connection that prepares each statement once. It implements [sqlstore.Tx] and is not safe for concurrent
 // use.
-type prepared struct {
+type preparedConn struct {
 	conn       *sql.Conn
 	statements map[string]*sql.Stmt
 }
 
-var _ sqlstore.Tx = (*prepared)(nil)
+var _ sqlstore.Tx = (*preparedConn)(nil)
 
-func prepare(ctx context.Context, db *sql.DB) (*prepared, error) {
+func prepare(ctx context.Context, db *sql.DB) (*preparedConn, error) {
 	conn, err := db.Conn(context.WithoutCancel(ctx))
-	return &prepared{conn, map[string]*sql.Stmt{}}, err
+	return &preparedConn{conn, map[string]*sql.Stmt{}}, err
 }
 
-func (p *prepared) statement(query string) (*sql.Stmt, error) {
+func (p *preparedConn) statement(query string) (*sql.Stmt, error) {
 	if st := p.statements[query]; st != nil {
 		return st, nil
 	}
@@ -81,7 +81,7 @@ func (p *prepared) statement(query string) (*sql.Stmt, error) {
 	return st, nil
 }
 
-func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (p *preparedConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	st, err := p.statement(query)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (
 	return st.ExecContext(ctx, args...)
 }
 
-func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (p *preparedConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	st, err := p.statement(query)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 	return st.QueryContext(ctx, args...)
 }
 
-func (p *prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (p *preparedConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	st, err := p.statement(query)
 	if err != nil {
 		return p.conn.QueryRowContext(ctx, query, args...) // which fails likewise
@@ -106,17 +106,17 @@ func (p *prepared) QueryRowContext(ctx context.Context, query string, args ...an
 }
 
 // exec runs a statement that no context ends, and queryRow a query.
-func (p *prepared) exec(query string, args ...any) error {
+func (p *preparedConn) exec(query string, args ...any) error {
 	_, err := p.ExecContext(context.Background(), query, args...)
 	return err
 }
 
-func (p *prepared) queryRow(query string, args ...any) *sql.Row {
+func (p *preparedConn) queryRow(query string, args ...any) *sql.Row {
 	return p.QueryRowContext(context.Background(), query, args...)
 }
 
-// changed runs a statement and reports whether it changed a row.
-func (p *prepared) changed(query string, args ...any) (bool, error) {
+// execChanges runs a statement and reports whether it changed a row.
+func (p *preparedConn) execChanges(query string, args ...any) (bool, error) {
 	result, err := p.ExecContext(context.Background(), query, args...)
 	if err != nil {
 		return false, err
@@ -125,7 +125,7 @@ func (p *prepared) changed(query string, args ...any) (bool, error) {
 	return n > 0, err
 }
 
-func (p *prepared) Close() error {
+func (p *preparedConn) Close() error {
 	var faults []error
 	for _, st := range p.statements {
 		faults = append(faults, st.Close())

@@ -36,7 +36,7 @@ func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int
 	}
 	err := inParallel(ctx, c.Resamples, func(i int) error {
 		w := weights(c.Seed, i, c.Queries)
-		f := models.frame(w)
+		f := models.newFrame(w)
 		for r, row := range c.Rows {
 			curve := row.curveOf(w, &f)
 			out.auc[r][i] = curve.AUC(&f)

@@ -106,12 +106,12 @@ func Measure(ctx context.Context, o *outcome.Table, players []*Player, samples [
 	}
 	models := singles(o)
 	c := &Comparison{
-		Frame: models.frame(nil), Models: o.Models, Reference: opts.Reference,
+		Frame: models.newFrame(nil), Models: o.Models, Reference: opts.Reference,
 		Queries: len(o.Queries), Resamples: opts.Bootstrap, Seed: opts.Seed,
 	}
 	c.Picked = -1
 	if opts.Train != nil {
-		train := singles(opts.Train).frame(nil)
+		train := singles(opts.Train).newFrame(nil)
 		c.Picked = train.Best
 	}
 	wanted := func(name string) bool { return opts.Baselines == nil || slices.Contains(opts.Baselines, name) }

@@ -225,7 +225,7 @@ func singles(o *outcome.Table) *Sample {
 	return s
 }
 
-func (s *Sample) frame(weight []float64) Frame {
+func (s *Sample) newFrame(weight []float64) Frame {
 	costs, qualities := make([]float64, len(s.Cost)), make([]float64, len(s.Cost))
 	for m := range s.Cost {
 		costs[m], qualities[m] = mean(s.Cost[m], weight), mean(s.Quality[m], weight)

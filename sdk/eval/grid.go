@@ -41,7 +41,7 @@ func span(f *Frame) (low, high float64) {
 // starts with lambdas at equal ratios, then repeatedly adds the geometric mean of the
 // neighbours whose points are furthest apart.
 func spreadLambdas(ctx context.Context, o *outcome.Table, source replay.Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
-	frame := singles(o).frame(nil)
+	frame := singles(o).newFrame(nil)
 	low, high := span(&frame)
 	lambdas := logSpaced(low, high, max(3, n/4))
 	points, err := pointsAt(ctx, o, source, rule, lambdas, seed)

@@ -97,7 +97,7 @@ func validate(o *outcome.Table) error {
 			}
 		}
 	}
-	f := singles(o).frame(nil)
+	f := singles(o).newFrame(nil)
 	if low, high := f.costRange(); !(high > low) {
 		return errConstantCost
 	}

@@ -229,7 +229,7 @@ func prefixesOf(order []int) [][]int {
 }
 
 func (l *ladders) draftAndVerify(lambda float64) cascade.Params {
-	f := singles(l.Table).frame(nil)
+	f := singles(l.Table).newFrame(nil)
 	pair := []int{f.Cheapest, f.Best}
 	if f.Cheapest == f.Best {
 		pair = pair[:1]

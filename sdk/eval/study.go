@@ -160,7 +160,7 @@ func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Pla
 	if err != nil {
 		return err
 	}
-	frame := singles(train).frame(nil)
+	frame := singles(train).newFrame(nil)
 	for _, r := range c.Rows {
 		r.Chosen = c.Frame.Models[frame.Best]
 	}

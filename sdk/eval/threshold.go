@@ -14,7 +14,7 @@ import (
 // costOrders returns the orders that a cascade chooses from: all models by mean cost
 // and, if that is different, only those that are better than all cheaper ones.
 func costOrders(o *outcome.Table) [][]int {
-	f := singles(o).frame(nil)
+	f := singles(o).newFrame(nil)
 	costs := make([]float64, len(o.Models))
 	for i, m := range f.Models {
 		costs[i] = m.Cost

@@ -43,14 +43,14 @@ func aucs(ctx context.Context, train *outcome.Table, options []option, seed uint
 		return nil, nil, err
 	}
 	models := singles(train)
-	frame := models.frame(nil)
+	frame := models.newFrame(nil)
 	for _, s := range samples {
 		all = append(all, s.curve(nil, &frame).AUC(&frame))
 		resampled = append(resampled, make([]float64, tuneResamples))
 	}
 	for k := range tuneResamples {
 		w := weights(seed, k, len(train.Queries))
-		f := models.frame(w)
+		f := models.newFrame(w)
 		for i, s := range samples {
 			resampled[i][k] = s.curve(w, &f).AUC(&f)
 		}

@@ -151,7 +151,7 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 		i := pacer.Next()
 		r := &c.results[place[i]]
 		cost := r.unseen * r.cost[q]
-		pacer.Spent(k.name(q), i, cost)
+		pacer.Spent(k.nameOf(q), i, cost)
 		spent += cost
 	}
 	return spent, nil

@@ -130,7 +130,7 @@ func kindsOf(t *outcome.Table) *kinds {
 	return k
 }
 
-func (k *kinds) name(row int) string {
+func (k *kinds) nameOf(row int) string {
 	if len(k.names) == 0 {
 		return ""
 	}

@@ -96,7 +96,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 		}
 		p, price := known.cached[s.keys[i]], &s.models[i].Price
 		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
-			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
+			offsets[i] -= max(0, float64(p.tokens)*max(0, price.Input-price.CachedInput)/1e6-s.c.CachedUSD[s.models[i].Name])
 		}
 	}
 	return offsets

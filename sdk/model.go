@@ -111,6 +111,15 @@ func (p Price) CostUSD(u Usage) float64 {
 	return usd
 }
 
+// CachedUSD returns how much less a request with usage u cost, in US dollars, because part of its prompt was cached: without
+// a cache, the model would have read that part too, and written it to the cache.
+func (p Price) CachedUSD(u Usage) float64 {
+	empty := u
+	empty.CachedInputTokens, empty.CacheWriteTokens = 0, u.CacheWriteTokens+u.CachedInputTokens
+	p.CacheWrite = cmp.Or(p.CacheWrite, p.Input)
+	return max(0, p.CostUSD(empty)-p.CostUSD(u))
+}
+
 // ConvertUSD returns at price p an amount that was billed for usage u at price was: it changes in the ratio of
 // the two prices of u, so service tiers and estimates of the bill still count. Without was, or without any
 // tokens to price, the amount is returned as it is.

@@ -113,9 +113,6 @@ func reportAssessment(w *printer, a *assessment, out string) {
 		}
 		w.f("%s %% of %s with verdicts are right, and %s %% as forecast: %s\n", percent(r.Observed), count(r.Runs, "run"), percent(r.Expected), says)
 	}
-	for _, c := range a.Cold {
-		w.f("%s: %.4g instead of %.4g, because of prompt caches: models that others answer for must read what was said since (%.4g had it answered these steps too)\n", c.Of, c.Observed, c.Expected, c.Warm)
-	}
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means differs from the expected one by more than chance\n", a.Tests)
 	} else {

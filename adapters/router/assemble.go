@@ -111,6 +111,10 @@ func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 		a.Step.Profile = profile.ID()
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: filepath.Base(p.Fit.Profile), Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
+		a.Sessions.CachedUSD = map[string]float64{}
+		for _, m := range profile.Models {
+			a.Sessions.CachedUSD[m.Name] = m.CachedUSD
+		}
 	}
 	if len(p.Matches) == 0 && next == nil && onlyJudge == nil {
 		return nil

@@ -30,8 +30,6 @@ type Assessment struct {
 	Drifts []Drift `json:"drifts"`
 	// Runs compares verdicts on runs with the profile's forecast; nil without enough of them.
 	Runs *runForecast `json:"runs,omitempty"`
-	// Cold are the costs that are above their estimates only because prompt caches are cold.
-	Cold []coldCost `json:"cold_caches,omitempty"`
 	// Others counts the steps that other profiles decided, which are left out.
 	Others int `json:"others,omitempty"`
 	// Tests is the number of means tested.
@@ -54,12 +52,15 @@ type Drift struct {
 
 // falseAlarm is the probability that an assessment reports a drift where there is none. A mean is tested
 // from leastDrift outcomes on, a cost from leastCosts calls on, which suffice to show a new price.
+// A mean of the logarithms of costs that is off by less than leastCostDrift comes from the choice of steps.
 // leastStrays is the share of queries from unknown groups that counts as normal.
 const (
 	falseAlarm  = 0.01
 	leastDrift  = 20
 	leastCosts  = 5
 	leastStrays = 0.02
+
+	leastCostDrift = 0.03
 )
 
 // ErrUnassessed means that traces have too little to compare estimates with.
@@ -75,7 +76,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
-	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, warm: tallies{}, before: stepsBefore(traces), groups: map[string]int{}}
+	a := &assessor{p: p, ends: outcome.RunQualities(traces), seen: tallies{}, groups: map[string]int{}}
 	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
 		a.out.Tests++
 	}
@@ -107,8 +108,6 @@ type assessor struct {
 	out    Assessment
 	spread float64
 	seen   tallies
-	warm   tallies                   // costs as they would be had each model answered the step before
-	before map[*sdk.Trace]*sdk.Trace // the step before in the same run
 	groups map[string]int
 }
 
@@ -126,7 +125,7 @@ func (e runEnds) qualityOf(t *sdk.Trace, call *sdk.Call) (quality float64, isKno
 func (a *assessor) addTrace(t *sdk.Trace) {
 	a.groups[t.Group]++
 	judged := 0
-	var expected, observed, spreads, asked float64
+	var means, observed, spreads, asked float64
 	for i := range t.Calls {
 		call := &t.Calls[i]
 		if call.Error != "" || !slices.Contains(a.p.Names(), call.Model) {
@@ -151,8 +150,8 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
-		a.seen.addCall(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
-		a.warm.addCost(ofCost+call.Model+how, belief.CostUSD, call.CostUSD-coldUSD(t, call, a.before[t]), 1)
+		expected, paid := a.uncached(t, call, belief.CostUSD)
+		a.seen.addCall(call.Model, how, mean, quality, expected, paid, 1)
 		a.addVerdictCost(call)
 		if !ok {
 			continue
@@ -162,7 +161,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		a.spread += bernoulliVariance(chance)
 		if how == "" && isTested {
 			asked++
-			expected, observed, spreads = expected+mean, observed+quality, spreads+bernoulliVariance(mean)
+			means, observed, spreads = means+mean, observed+quality, spreads+bernoulliVariance(mean)
 		}
 	}
 	if judged == 0 {
@@ -170,7 +169,24 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 	}
 	a.out.Traces++
 	a.out.Calls += judged
-	a.seen.addStep(t.Group, expected, observed, spreads, asked)
+	a.seen.addStep(t.Group, means, observed, spreads, asked)
+}
+
+// uncached returns the expected and the paid cost of a call as they would be without prompt caches: how much of a prompt is
+// cached depends on who answered before, and says nothing about the estimates.
+func (a *assessor) uncached(t *sdk.Trace, call *sdk.Call, believed float64) (expected, paid float64) {
+	m, first := a.modelOf(call.Model), t.Belief(call.Model)
+	if m.CachedUSD == 0 || first == nil || first.Price == nil || call.Usage.Estimated {
+		return believed, call.CostUSD
+	}
+	return believed + m.CachedUSD, call.CostUSD + first.Price.CachedUSD(call.Usage)
+}
+
+func (a *assessor) modelOf(name string) Model {
+	if i := slices.Index(a.p.Names(), name); i >= 0 {
+		return a.p.Models[i]
+	}
+	return Model{}
 }
 
 // addVerdictCost adds the cost of a call's verdict, if the profile knows the price of its judge.
@@ -235,17 +251,14 @@ func (a *assessor) conclude() {
 		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
-		if warm := a.warm[of]; warm != nil && warm.n == now.n && warm.observed < now.observed && p < falseAlarm {
-			// Above the estimate with cold caches, and not above it with warm ones.
-			if w, likely := welchTest(warm.offset(of), then); d.Deviations > 0 && (w.Deviations < 0 || likely >= falseAlarm) {
-				a.out.Cold = append(a.out.Cold, coldCost{of, now.expected / now.n * math.Exp(then.Off), now.observed / now.n, warm.observed / now.n})
-				continue
-			}
+		if strings.HasPrefix(of, ofCost) && math.Abs(now.off/now.weights-then.Off) < leastCostDrift {
+			p = 1
 		}
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
-		if strings.HasPrefix(of, ofCost) {
-			d.Expected *= math.Exp(then.Off)
+		if model, isCost := strings.CutPrefix(of, ofCost); isCost {
+			cached := a.modelOf(strings.TrimSuffix(model, byChance)).CachedUSD
+			d.Expected, d.Observed = d.Expected*math.Exp(then.Off)-cached, d.Observed-cached
 		} else {
 			d.Expected += then.Off
 		}

@@ -90,22 +90,29 @@ func (p *Profile) Relabel(t *outcome.Table) (*outcome.Table, error) {
 //
 // The strategy is fitted on out-of-fold estimates, and the budget is checked with
 // choices made on other folds. The estimator of the profile is fitted to all queries.
+//
+// If the table says what prompt caches saved in runs of several steps, costs are those in use, given the models that the
+// fitted strategy asks.
 func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
+	return fitInUse(ctx, t, o, fitTable)
+}
+
+func fitTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, asked, error) {
 	if err := o.check(ctx, t); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	models, err := candidatesFor(t, o.Models)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hash, verified := t.Hash(), t.Verified
 	if t, err = weighLabels(t, models); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	met := t
 	t, drawn, err := o.fill(t)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels, StepsPerRun: t.StepsPerRun}
 	t, isAssumed := o.useVerdicts(met, t, &data)
@@ -114,18 +121,19 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	complete := t.Complete()
 	if err := checkOutcomes(t, complete); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	setCached(models, complete)
 	o.Estimate.Seed = o.Seed
 	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold and to all outcomes")
 	estimator, held, known, err := estimate.FitFolds(t, o.Folds, o.Estimate)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkJudges(estimator); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var calibration *Calibration
 	var aside sync.WaitGroup
@@ -134,7 +142,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	o.Progress("replaying " + o.Strategy + " at every lambda")
 	tried, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if o.Floor != nil {
 		tried = []*candidate{untunedCandidate(tried, &o.Params)}
@@ -146,7 +154,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	list, err := sweep(ctx, all, o.Strategy, tried, o.BudgetUSD)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	data.Queries, data.Complete = len(t.Queries), len(complete.Queries)
 	data.Groups = slices.Compact(slices.Sorted(slices.Values(t.Groups)))
@@ -155,25 +163,25 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	if err := f.meet(complete, known); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p.Budget.lookBeyond(tried, p.Expected.Quality, len(complete.Queries))
 	groups := kindsOf(complete)
 	p.Curve = f.use.curve(groups)
 	strategy, err := p.NewStrategy(complete.Models)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, estimator, held) })
+	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, models, estimator, held) })
 	p.Ladder = f.compareLadders(complete, judged, strategy)
 	if o.MaxWrong > 0 {
 		if err := f.meetServed(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if o.BudgetUSD > 0 {
 		if p.HeldOut, err = f.holdOut(complete, list, groups); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	aside.Wait()
@@ -181,7 +189,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if isAssumed {
 		p.Estimator.Judges = nil // no rates were learned: routers use the policy's, as this fit did
 	}
-	return p, nil
+	return p, askedModels(strategy, complete, held), nil
 }
 
 // check fills in defaults and validates the options.

@@ -26,29 +26,34 @@ const (
 // reference's answer on 93 % of the steps. The estimates are general ones for agreement
 // ([estimate.OfPriors]), so a hundred steps are enough; such labels do not say how good the answers are.
 func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
+	return fitInUse(ctx, t, o, pairTable)
+}
+
+func pairTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, asked, error) {
 	if err := o.check(ctx, t); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	reference := t.Index(t.Reference)
 	if reference < 0 || t.Answers == nil || t.CostUSD == nil {
-		return nil, fmt.Errorf("%w: a pair is chosen by answers beside those of a reference model, with their costs", ErrTooFew)
+		return nil, nil, fmt.Errorf("%w: a pair is chosen by answers beside those of a reference model, with their costs", ErrTooFew)
 	}
 	models, err := candidatesFor(t, o.Models)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := weighLabels(t, models); err != nil { // only reported: the reference's answer is what counts here
-		return nil, err
+		return nil, nil, err
 	}
 	complete := t.Complete()
 	if n := len(complete.Queries); n < minQueries {
-		return nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
+		return nil, nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
+	setCached(models, complete)
 	o.Estimate.Seed = o.Seed
 	o.Estimate.Quality = estimate.KindMean // only the cost estimator is used
 	fitted, err := estimate.Fit(t, o.Estimate)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	costs := complete.MeanCosts()
 	priced := make([]sdk.Model, len(costs))
@@ -59,17 +64,17 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	estimator.Cost = fitted.Cost
 	replay, err := estimator.On(complete)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all := newStage(complete, replay)
 	pairs, strategies, err := pairCascades(costs, reference)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.Progress(fmt.Sprintf("replaying %d pairs before %s", len(pairs), t.Reference))
 	results, err := all.play(ctx, strategies)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	least := pairShare * complete.MeanQualities()[reference]
 	chosen, nearest := -1, math.Inf(-1)
@@ -81,7 +86,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		}
 	}
 	if chosen < 0 {
-		return nil, &PairError{Reference: t.Reference, Pairs: len(pairs), Steps: len(complete.Queries), Share: max(nearest, 0)}
+		return nil, nil, &PairError{Reference: t.Reference, Pairs: len(pairs), Steps: len(complete.Queries), Share: max(nearest, 0)}
 	}
 	point := results[chosen].point(agreeThreshold)
 	return &Profile{
@@ -90,10 +95,10 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries), Folds: o.Folds, Seed: o.Seed, Labels: t.Labels, StepsPerRun: t.StepsPerRun,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
-		Models: models, OnlyJudge: o.OnlyJudge, Estimator: estimator, Calibration: calibrate(complete, replay, false), Usual: tallyErrors(strategies[chosen], complete, estimator, replay),
+		Models: models, OnlyJudge: o.OnlyJudge, Estimator: estimator, Calibration: calibrate(complete, replay, false), Usual: tallyErrors(strategies[chosen], complete, models, estimator, replay),
 		Strategy: cascade.SettingOf(cascade.Description{Name: cascade.NameThreshold, Params: pairs[chosen]}, complete.Models),
 		Curve:    []Point{point}, Expected: Expectation{CostUSD: point.CostUSD, Quality: point.Quality, Steps: point.Steps},
-	}, nil
+	}, askedModels(strategies[chosen], complete, replay), nil
 }
 
 // pairCascades returns the cascades of two models that are cheaper than the reference, the

@@ -96,6 +96,8 @@ type Model struct {
 	// of all models if the labels are those of a reference model ([estimate.Consensus]). The latter is
 	// accurate to some 7 points and only reported: no operating point is chosen by it.
 	Right float64 `json:"right,omitempty"`
+	// CachedUSD is how much less a call cost on average because part of its prompt was cached.
+	CachedUSD float64 `json:"cached_usd,omitempty"`
 }
 
 // Expectation is a mean cost, quality and number of models run.

@@ -93,8 +93,15 @@ func bernoulliVariance(p float64) float64 {
 
 // tallyErrors replays a fitted strategy over outcomes and returns the errors of the estimates and of e's
 // prices of verdicts.
-func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r *estimate.Replay) []Offset {
+func tallyErrors(s cascade.Strategy, t *outcome.Table, models []Model, e *estimate.Estimator, r *estimate.Replay) []Offset {
 	all := tallies{}
+	uncached := func(q, m int) float64 { // see Assess
+		usd := outcome.At(t.CachedUSD, q, m)
+		if math.IsNaN(usd) {
+			usd = models[m].CachedUSD
+		}
+		return t.CostUSD[q][m] + usd
+	}
 	var of string
 	var prices [][]float64
 	for judge := range e.VerdictsUSD {
@@ -112,14 +119,14 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r 
 			switch {
 			case m != cascade.Stop && !turn.Decision.Look:
 				v, p := t.Quality[q][m], state.Beliefs[m].Mean
-				all.addCall(t.Models[m], "", p, v, state.Costs[m], t.CostUSD[q][m], 1)
+				all.addCall(t.Models[m], "", p, v, state.Costs[m]+models[m].CachedUSD, uncached(q, m), 1)
 				mean, quality, spreads = mean+p, quality+v, spreads+bernoulliVariance(p)
 			case m == cascade.Stop:
 				all.addStep(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
 				left := float64(len(t.Models) - len(state.Ran))
 				for m, name := range t.Models {
 					if !slices.Contains(state.Ran, m) {
-						all.addCall(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m], t.CostUSD[q][m], 1/left)
+						all.addCall(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m]+models[m].CachedUSD, uncached(q, m), 1/left)
 					}
 				}
 			}

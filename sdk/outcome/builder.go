@@ -57,7 +57,9 @@ type builder struct {
 	seen              [][]bool
 	anyGroup, anyText bool
 	anyAnswer         bool
-	verified          bool // only verdicts are qualities
+	anyCached         bool        // a prompt cache saved something
+	cachedUSD         [][]float64 // Table.CachedUSD
+	verified          bool        // only verdicts are qualities
 	// spreadBlame does not look at verdicts to find the wrong step of a failed run, so that the verdict
 	// model of a fit can combine both.
 	spreadBlame   bool
@@ -256,6 +258,11 @@ func (b *builder) matrix(column string) [][]float64 {
 	if !known {
 		return nil
 	}
+	return b.complete(m)
+}
+
+// complete fills a matrix up with unknown values.
+func (b *builder) complete(m [][]float64) [][]float64 {
 	m = grow(m, len(b.queryIDs)-1, nil)
 	for q := range m {
 		m[q] = grow(m[q], len(b.names)-1, math.NaN())
@@ -283,6 +290,15 @@ func (b *builder) table(file string) (*Table, error) {
 	if len(b.queryIDs) == 0 || len(b.names) == 0 {
 		return nil, &Error{File: file, Err: errors.New("no outcomes")}
 	}
+	t := b.columns()
+	if t.Quality == nil {
+		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
+	}
+	return b.dropPinned(t), nil
+}
+
+// columns returns the table with all queries, whose quality can be unknown.
+func (b *builder) columns() *Table {
 	labels, reference := b.setLabels()
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
@@ -293,8 +309,8 @@ func (b *builder) table(file string) (*Table, error) {
 	}
 	b.setRuns(t)
 	b.setPropensities(t.Propensity)
-	if t.Quality == nil {
-		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
+	if b.anyCached {
+		t.CachedUSD = b.complete(b.cachedUSD)
 	}
 	if b.anyGroup {
 		t.Groups = b.groups
@@ -309,7 +325,7 @@ func (b *builder) table(file string) (*Table, error) {
 		t.Answers = b.answers
 	}
 	t.Signals, t.Verdicts = b.signals()
-	return b.dropPinned(t), nil
+	return t
 }
 
 // signals returns the columns of signals and of the judges' verdicts by name, or nil if there are none.

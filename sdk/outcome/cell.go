@@ -18,7 +18,8 @@ type cell struct {
 	query, group, prompt string
 	model, answer        string
 	numbers              map[string]float64
-	isRejected           bool // by a free check
+	usage                *sdk.Usage // of a trace's call; nil if unknown
+	isRejected           bool       // by a free check
 }
 
 var errEmpty = errors.New("empty")

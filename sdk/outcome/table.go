@@ -27,6 +27,8 @@ type Table struct {
 	VerdictsUSD [][]float64
 	// InputTokens and OutputTokens are the billed tokens.
 	InputTokens, OutputTokens [][]float64
+	// CachedUSD is how much less the call cost because the provider had part of the prompt in its cache.
+	CachedUSD [][]float64
 	// EstimatedInputTokens is the length of the query's prompt as a router estimates it before any call
 	// ([sdk.Query].InputTokens); 0 if it had no estimate. It is the same for each model of a query.
 	EstimatedInputTokens [][]float64
@@ -208,7 +210,7 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 	return &Table{
 		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Runs: column(t.Runs), Answers: texts(t.Answers),
 		Quality: numbers(t.Quality), CostUSD: numbers(t.CostUSD), VerdictsUSD: numbers(t.VerdictsUSD),
-		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), EstimatedInputTokens: numbers(t.EstimatedInputTokens), ToolTroubles: numbers(t.ToolTroubles),
+		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), EstimatedInputTokens: numbers(t.EstimatedInputTokens), CachedUSD: numbers(t.CachedUSD), ToolTroubles: numbers(t.ToolTroubles),
 		LatencySeconds: numbers(t.LatencySeconds), Ante: numbers(t.Ante), Post: numbers(t.Post), Propensity: numbers(t.Propensity),
 		StepVerdicts: numbers(t.StepVerdicts), RunVerdicts: numbers(t.RunVerdicts), StepsPerRun: t.StepsPerRun, Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
 		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,

@@ -115,6 +115,10 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	if f := b.add(c); f != nil {
 		return f
 	}
+	if price, isKnown := b.priceOf(t, c.model); isKnown && c.usage != nil {
+		b.cachedUSD = setCell(b.cachedUSD, p, price.CachedUSD(*c.usage), math.NaN())
+		b.anyCached = b.anyCached || c.usage.CachedInputTokens > 0
+	}
 	if c.isRejected {
 		b.rejected[p] = true
 	}
@@ -152,6 +156,17 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	return cells
 }
 
+// priceOf returns the price of a model at which its cost counts.
+func (b *builder) priceOf(t *sdk.Trace, model string) (sdk.Price, bool) {
+	if price, isKnown := b.prices[model]; isKnown {
+		return price, true
+	}
+	if belief := t.Belief(model); belief != nil && belief.Price != nil {
+		return *belief.Price, true
+	}
+	return sdk.Price{}, false
+}
+
 // addCall adds an attempt at the model. Costs add up, and the last answer counts.
 func (c *cell) addCall(call *sdk.Call) {
 	c.numbers[colCost] += call.CostUSD
@@ -161,6 +176,7 @@ func (c *cell) addCall(call *sdk.Call) {
 	}
 	c.answer = cmp.Or(call.Key, call.Answer)
 	if u := &call.Usage; !u.Estimated {
+		c.usage = u
 		c.setPositive(colInput, float64(u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens))
 		c.setPositive(colOutput, float64(u.OutputTokens+u.ReasoningTokens))
 	}

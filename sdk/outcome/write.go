@@ -118,7 +118,7 @@ func (t *Table) Hash() string {
 		texts(h, []string{colVerdict + judge})
 		numbers(h, t.Verdicts[judge])
 	}
-	for _, m := range [][][]float64{t.Propensity, t.ToolTroubles, t.StepVerdicts, t.VerdictsUSD, t.EstimatedInputTokens} {
+	for _, m := range [][][]float64{t.Propensity, t.ToolTroubles, t.StepVerdicts, t.VerdictsUSD, t.EstimatedInputTokens, t.CachedUSD} {
 		if m != nil {
 			numbers(h, m)
 		}

@@ -116,10 +116,10 @@ d,large,1,0.01
 func TestAlwaysGoesByRecordedLengths(t *testing.T) {
 	p := parse(t, two+"strategy \"route\" {\n  lambda = 1000\n}\n")
 	w := &forecast.Traces{}
-	for n := range 20 {
+	for n := range 40 {
 		s := &sdk.Trace{Run: fmt.Sprint(n), InputTokens: 1000, Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.006}}}}}
 		s.Calls = append(s.Calls, sdk.Call{Model: "small", CostUSD: 0.0005, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 30}})
-		if n < 10 {
+		if n < 20 {
 			s.Calls = append(s.Calls, sdk.Call{Model: "large", CostUSD: 0.00268, Usage: sdk.Usage{InputTokens: 1100, OutputTokens: 60}})
 		}
 		w.Steps = append(w.Steps, s)
@@ -632,6 +632,34 @@ func TestVerdictsOfShadows(t *testing.T) {
 	for n, want := range []float64{0.005, 0.003} {
 		if usd, known := world.VerdictUSD(n, "judge", "small"); !known || math.Abs(usd-want) > 1e-12 {
 			t.Errorf("step %d: %v, %v, want %v", n, usd, known, want)
+		}
+	}
+}
+
+// A model that others answer for finds less of a run's prompt in its cache than in a shadow, where it is always asked.
+func TestCallsCostWhatTheirCachesLeave(t *testing.T) {
+	price := sdk.Price{Input: 2, CachedInput: 0.5, CacheWrite: 2.5, Output: 10}
+	w := &forecast.Traces{}
+	for n := range 3 {
+		usage := sdk.Usage{CachedInputTokens: 1000 * n, CacheWriteTokens: 1000, OutputTokens: 10}
+		small := sdk.Call{Model: "small", Usage: sdk.Usage{InputTokens: 1000 * (n + 1), OutputTokens: 20}}
+		s := &sdk.Trace{ID: fmt.Sprint(n), Run: "r", Chosen: "small", InputTokens: 1000 * (n + 1), Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "large", Price: &price}}}}, Calls: []sdk.Call{small}}
+		if n < 2 {
+			s.Calls = append(s.Calls, sdk.Call{Model: "large", CostUSD: price.CostUSD(usage), Usage: usage})
+		}
+		w.Steps = append(w.Steps, s)
+	}
+	large := forecast.Model{Name: "large", Price: price}
+	const usd = 2e-6 // a cached token less
+	for read, want := range map[float64]float64{1000: 0, 0: 1000 * usd} {
+		if got := w.DearerUSD(1, large, read); math.Abs(got-want) > 1e-12 {
+			t.Errorf("a call in step 1 is %v dearer after reading %v tokens, want %v", got, read, want)
+		}
+	}
+	unasked := w.Outcome(2, large).CostUSD
+	for read, want := range map[float64]float64{0: 3000 * 2.5e-6, 2000: 2000*0.5e-6 + 1000*2.5e-6} {
+		if got, answer := unasked+w.DearerUSD(2, large, read), 20*10e-6; math.Abs(got-want-answer) > 1e-12 {
+			t.Errorf("step 2 costs %v after reading %v tokens, want %v", got, read, want+answer)
 		}
 	}
 }

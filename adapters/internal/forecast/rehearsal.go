@@ -39,6 +39,7 @@ type rehearsal struct {
 	accounts *step.Memory
 	sessions *middleware.Sessions
 	last     map[string]string // last model of each session
+	read     map[[3]string]int // length of the last prompt by tenant, run and model
 	clock    time.Time
 	// held holds, by run of all rounds, whether it is held out.
 	held map[string]bool
@@ -169,7 +170,7 @@ func (r *rehearsal) begin(k int) {
 	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is shared by all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
-	r.last = map[string]string{}
+	r.last, r.read = map[string]string{}, map[[3]string]int{}
 }
 
 // trials returns how often all queries are run: once for each resampling of runs, or for each shift of the agreement.
@@ -379,6 +380,8 @@ func (r *rehearsal) call(ctx context.Context, c *step.Call) (*sdk.Answer, error)
 	switch {
 	case o.Free:
 		cost = nothingUSD
+	case cost > 0:
+		cost = max(nothingUSD, cost+r.dearerUSD(c.Query, who))
 	case cost == 0: // priced by tokens
 		prompt := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens
 		if o.Judged && (prompt == 0 || usage.OutputTokens == 0) {
@@ -396,6 +399,18 @@ func (r *rehearsal) call(ctx context.Context, c *step.Call) (*sdk.Answer, error)
 		answer.ToolCalls = append(answer.ToolCalls, sdk.ToolCall{Name: tool, Arguments: strconv.Quote(o.Text)})
 	}
 	return answer, nil
+}
+
+// dearerUSD returns how much more than recorded a call costs because of what the model finds in its prompt cache.
+func (r *rehearsal) dearerUSD(q *sdk.Query, m Model) float64 {
+	w, ok := r.world.(cachedPrompts)
+	if !ok || q.Run == "" {
+		return 0
+	}
+	key := [3]string{q.Tenant, q.Run, m.Name}
+	usd := w.DearerUSD(r.n, m, float64(r.read[key]))
+	r.read[key] = q.InputTokens
+	return usd
 }
 
 // profileUSD returns what the profile expects of a call without a recorded outcome, or 0 if unknown.

@@ -32,9 +32,16 @@ type Traces struct {
 	looks   map[string]looks
 	ofQuery map[string][]*sdk.Trace
 	truths  map[outcome.StepAnswer]float64
+	caches  *outcome.Caches // nil if they saved nothing
 
 	mu       sync.Mutex
-	compared map[[2]string]lengths
+	compared map[compared]lengths
+}
+
+// compared are two models whose answers of a kind are compared by their lengths.
+type compared struct {
+	model, other string
+	callsTools   bool
 }
 
 // looks counts the verdicts of a verifier and adds up their costs.
@@ -73,6 +80,7 @@ func (t *Traces) index() {
 			t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
 		}
 	}
+	t.caches = outcome.CachesOf(steps)
 	if len(t.Reports) > 0 {
 		t.truths = outcome.RunQualities(slices.Concat(steps, t.Reports))
 	}
@@ -90,6 +98,28 @@ func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	}
 	l := t.looks[verifier]
 	return l.usd / float64(max(1, l.n)), l.n > 0
+}
+
+// DearerUSD implements [cachedPrompts].
+func (t *Traces) DearerUSD(n int, m Model, read float64) float64 {
+	s := t.Steps[n]
+	query, model, areKnown := t.findCaches(s, m.Name)
+	if !areKnown {
+		return 0
+	}
+	usd := t.caches.DearerUSD(query, model, read)
+	if b := s.Belief(m.Name); b != nil && b.Price != nil && b.Price.Input > 0 {
+		usd *= m.Price.Input / b.Price.Input
+	}
+	return usd
+}
+
+func (t *Traces) findCaches(s *sdk.Trace, name string) (query, model int, areKnown bool) {
+	t.indexed.Do(t.index)
+	if t.caches == nil || s.Run == "" {
+		return 0, 0, false
+	}
+	return t.caches.Find(cmp.Or(s.QueryID, s.ID), name)
 }
 
 // Len implements [World].
@@ -172,16 +202,21 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if drawn.Text != "" {
 		drawn.Tools = toolsOf(s)
 	}
-	// The expected cost by a profile is corrected by the ratio of the models that ran. Without a profile, the lengths
-	// follow theirs.
+	// The expected cost by a profile is corrected by the ratio of the models that ran. Without a profile, and where it is
+	// known what caches save, the lengths follow theirs.
 	expectedUSD := expectedCost(s, belief, m)
-	if s.Profile != "" && expectedUSD > 0 {
+	_, _, isCached := t.findCaches(s, m.Name)
+	if s.Profile != "" && expectedUSD > 0 && !isCached {
 		drawn.CostUSD = expectedUSD
 		return drawn
 	}
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Error == "" && c.Usage.OutputTokens > 0 {
-			drawn.Usage = t.lengths(m, c.Model).scale(&c.Usage)
+			drawn.Usage = t.lengths(m, c.Model, len(c.Tools) > 0).scale(&c.Usage)
+			if isCached { // DearerUSD subtracts what its cache saves
+				u := drawn.Usage
+				drawn.CostUSD = m.Price.CostUSD(sdk.Usage{CacheWriteTokens: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, OutputTokens: u.OutputTokens})
+			}
 			return drawn
 		}
 	}
@@ -214,12 +249,13 @@ func (l lengths) scale(u *sdk.Usage) sdk.Usage {
 }
 
 // enoughSteps is the number of common steps needed to compare the lengths of two models.
-const enoughSteps = 5
+const enoughSteps = 20
 
-func (t *Traces) lengths(m Model, other string) lengths {
+// lengths compares answers of a kind: those that call tools, or texts.
+func (t *Traces) lengths(m Model, other string, callsTools bool) lengths {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := [2]string{m.Name, other}
+	key := compared{m.Name, other, callsTools}
 	if f, ok := t.compared[key]; ok {
 		return f
 	}
@@ -227,7 +263,7 @@ func (t *Traces) lengths(m Model, other string) lengths {
 	n := 0
 	for _, s := range t.Steps {
 		a, b := savings.AnswerOf(s, m.Name), savings.AnswerOf(s, other)
-		if a == nil || b == nil {
+		if a == nil || b == nil || len(b.Tools) > 0 != callsTools {
 			continue
 		}
 		n++
@@ -242,7 +278,7 @@ func (t *Traces) lengths(m Model, other string) lengths {
 		}
 	}
 	if t.compared == nil {
-		t.compared = map[[2]string]lengths{}
+		t.compared = map[compared]lengths{}
 	}
 	t.compared[key] = f
 	return f

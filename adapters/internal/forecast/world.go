@@ -98,6 +98,13 @@ type history interface {
 	When(n int) (round int, at time.Time)
 }
 
+// cachedPrompts is a World with recorded savings of prompt caches.
+type cachedPrompts interface {
+	// DearerUSD returns how much more than recorded a model's call costs on query n if it has last read a prompt of the
+	// run of that many tokens; 0 means none of the run.
+	DearerUSD(n int, m Model, read float64) float64
+}
+
 // verdictCosts is a World with recorded prices of verdicts.
 type verdictCosts interface {
 	// VerdictUSD returns what a verifier's verdict on a model's answer to query n cost: as recorded or, without a

@@ -1,0 +1,76 @@
+package outcome_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// cachedPrice makes a cached token 2 dollars cheaper per million than one that is written to the cache.
+var cachedPrice = sdk.Price{Input: 2, CachedInput: 0.5, CacheWrite: 2.5, Output: 10}
+
+// cachedStep is a step of a run in which every model was asked. 1,000 tokens of each prompt are common to all runs.
+func cachedStep(run string, n, tokens, cached int) *sdk.Trace {
+	usage := sdk.Usage{CachedInputTokens: cached, CacheWriteTokens: tokens - cached, OutputTokens: 10}
+	call := sdk.Call{Model: "large", CostUSD: cachedPrice.CostUSD(usage), Usage: usage}
+	return &sdk.Trace{
+		ID: fmt.Sprint(run, n), Run: run, Mode: "shadow", InputTokens: tokens, Chosen: "large", Calls: []sdk.Call{call},
+		Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "large", Price: &cachedPrice}}}},
+	}
+}
+
+func TestCaches(t *testing.T) {
+	traces := []*sdk.Trace{
+		cachedStep("a", 1, 2000, 1000), cachedStep("a", 2, 3000, 2000), cachedStep("a", 3, 4000, 3000),
+		cachedStep("b", 1, 2000, 1000), cachedStep("b", 2, 1500, 1000), // its prompt was cut
+		cachedStep("", 1, 2000, 500),
+	}
+	c := outcome.CachesOf(traces)
+	q, m, isKnown := c.Find("a3", "large")
+	if _, _, isThere := c.Find("a3", "small"); isThere || !isKnown {
+		t.Fatalf("a3 is known: %v", isKnown)
+	}
+	const usd = 2e-6 // a token
+	for read, want := range map[float64]float64{3000: 0, 2000: 1000, 0: 2000} {
+		if got := c.DearerUSD(q, m, read); math.Abs(got-want*usd) > 1e-12 {
+			t.Errorf("%v dearer for a model that read %v tokens, want %v", got, read, want*usd)
+		}
+	}
+	for _, name := range []string{"a1", "b2", "1"} { // nothing else is known of b2 and 1
+		q, m, _ := c.Find(name, "large")
+		if got := c.DearerUSD(q, m, 0); got != 0 {
+			t.Errorf("%s: %v dearer", name, got)
+		}
+	}
+	for _, step := range traces {
+		step.Calls[0].Usage.CachedInputTokens = 0
+	}
+	if c := outcome.CachesOf(traces); c != nil {
+		t.Errorf("caches of models that have none: %+v", c)
+	}
+}
+
+// A model that is asked in the last step alone must read there what was said since the run began.
+func TestCostsInUse(t *testing.T) {
+	traces := []*sdk.Trace{cachedStep("a", 1, 2000, 1000), cachedStep("a", 2, 3000, 2000), cachedStep("a", 3, 4000, 3000)}
+	for _, step := range traces {
+		step.Calls[0].Verdict = &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed}
+	}
+	table, err := outcome.OfTraces(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := table.Caches().TableIf(func(int, int) bool { return true })
+	late := table.Caches().TableIf(func(q, _ int) bool { return q == 2 })
+	for q, want := range []float64{0, 1000, 2000} {
+		if got := (late.CostUSD[q][0] - table.CostUSD[q][0]) / 2e-6; math.Abs(got-want) > 1e-6 || math.Abs(same.CostUSD[q][0]-table.CostUSD[q][0]) > 1e-12 {
+			t.Errorf("step %d: %v tokens dearer, want %v; asked as recorded: %v instead of %v", q, got, want, same.CostUSD[q], table.CostUSD[q])
+		}
+		if got := late.CachedUSD[q][0] + late.CostUSD[q][0] - table.CachedUSD[q][0] - table.CostUSD[q][0]; math.Abs(got) > 1e-12 {
+			t.Errorf("step %d: what the prompt costs without a cache changed by %v", q, got)
+		}
+	}
+}

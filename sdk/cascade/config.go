@@ -106,8 +106,8 @@ func wrap[S Strategy](s S, err error) (Strategy, error) {
 }
 
 // Tunable is a strategy that can be copied with other values of its main parameter: the lambdas, or for
-// threshold the thresholds. This is cheap, so a sweep over hundreds of
-// values hardly validates or allocates. Every strategy of this package is Tunable.
+// threshold the thresholds. This is cheap, so a sweep over hundreds of values hardly validates or
+// allocates. Every strategy of this package is Tunable.
 type Tunable interface {
 	Strategy
 	// Tune returns the strategy with these values and this gamma.

@@ -334,7 +334,8 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	}
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
-	isEnded := sdk.ModelBudgetSpent(ctx) || errors.Is(context.Cause(ctx), errVerifierLate)
+	budget := sdk.ModelBudgetOf(ctx)
+	isEnded := budget != nil && budget.Spent.Load() || errors.Is(context.Cause(ctx), errVerifierLate)
 	if err == nil || isEnded && v.OnUnavailable == UnavailableAbstain {
 		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isEnded || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}

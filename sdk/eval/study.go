@@ -41,20 +41,14 @@ func Estimators() []string {
 	return append([]string{estimatorAuto, estimatorNone}, estimate.Kinds()...)
 }
 
-// Noise simulates estimates as the truth plus Gaussian noise. It has the standard
-// deviations of the noise on the quality before and after a model has run, and on the
-// cost before and after, in US dollars. A CostAnte of 0 keeps the cost estimator;
-// CostPost has no effect, because decisions ignore cost already spent.
-type Noise struct{ Ante, Post, CostAnte, CostPost float64 }
-
 // ParseNoise parses "low", "medium", "high", or two or four numbers separated by commas.
 // It returns nil for an empty text.
-func ParseNoise(text string) (*Noise, error) {
+func ParseNoise(text string) (*estimate.Noise, error) {
 	if text == "" {
 		return nil, nil
 	}
 	if level, ok := estimate.NoiseLevels()[text]; ok {
-		return &Noise{Ante: level.Ante, Post: level.Post}, nil
+		return &level, nil
 	}
 	fields := strings.Split(text, ",")
 	if len(fields) != 2 && len(fields) != 4 {
@@ -68,7 +62,7 @@ func ParseNoise(text string) (*Noise, error) {
 		}
 		v[i] = x
 	}
-	return &Noise{v[0], v[1], v[2], v[3]}, nil
+	return &estimate.Noise{Ante: v[0], Post: v[1], CostAnte: v[2], CostPost: v[3]}, nil
 }
 
 // Study is a complete comparison, from two tables to the result.
@@ -79,8 +73,9 @@ type Study struct {
 	Estimator string
 	// Features are the features that regressions use; see [estimate.Options].
 	Features []string
-	// Noise, when not nil, simulates the estimates and overrides Signals.
-	Noise *Noise
+	// Noise, when not nil, simulates the estimates and overrides Signals. A CostAnte of 0 keeps the cost
+	// estimator.
+	Noise *estimate.Noise
 	// Verdicts, when not nil, are the halves with the qualities reported by an imperfect
 	// check: strategies are fitted and decide on these, and are measured on those of
 	// Halves.
@@ -303,9 +298,8 @@ func (s *Study) plan() (*Halves, kinds) {
 	k := kinds{}
 	switch signals := s.signals(); {
 	case s.Noise != nil:
-		noise := estimate.Noise{Ante: s.Noise.Ante, Post: s.Noise.Post}
-		h.Train = estimate.Simulate(h.Train, noise, s.Seed*2+1)
-		h.Test = estimate.Simulate(h.Test, noise, s.Seed*2+2)
+		h.Train = estimate.Simulate(h.Train, *s.Noise, s.Seed*2+1)
+		h.Test = estimate.Simulate(h.Test, *s.Noise, s.Seed*2+2)
 		k.independent, k.dependent = estimate.KindSignal, []string{estimate.KindLatent}
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:

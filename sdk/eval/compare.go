@@ -67,6 +67,8 @@ type Comparison struct {
 	Queries   int
 	Resamples int
 	Seed      uint64
+	// Groups has the comparison of each group of queries, by its name; see [Study].ByGroup.
+	Groups map[string]*Comparison
 }
 
 // Row returns the row of that name, or nil.

@@ -86,8 +86,9 @@ type Study struct {
 	// of resamples.
 	Points, Bootstrap int
 	Seed              uint64
-	// Choose also chooses each row's operating point on the train half.
-	Choose bool
+	// Choose also chooses each row's operating point on the train half, and ByGroup measures each group of test
+	// queries on its own.
+	Choose, ByGroup bool
 	// Progress, when not nil, is called with finished units of work, of which there are
 	// Units in total.
 	Progress func(units int)
@@ -141,6 +142,9 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 	if err == nil && s.Choose {
 		err = s.choose(ctx, p.Train, players, samples, c)
 	}
+	if err == nil && s.ByGroup {
+		err = s.measureGroups(ctx, p.Test, players, samples, c)
+	}
 	return c, err
 }
 
@@ -175,25 +179,15 @@ func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Pla
 	return nil
 }
 
-// RunGroups is like Run, and also measures each group of test queries on its own, if
-// the models' costs differ in it.
-func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Comparison, error) {
-	p, players, samples, err := s.replay(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := s.measure(ctx, p.Test, players, samples, s.Progress)
-	if err != nil {
-		return nil, nil, err
-	}
+// measureGroups sets the comparisons of the groups in which the models' costs differ.
+func (s *Study) measureGroups(ctx context.Context, test *outcome.Table, players []*Player, samples []*Sample, c *Comparison) (err error) {
 	members := map[string][]int{}
-	for q := range p.Test.Queries {
-		group := s.Halves.Test.Group(q)
-		members[group] = append(members[group], q)
+	for q := range test.Queries {
+		members[test.Group(q)] = append(members[test.Group(q)], q)
 	}
-	groups := map[string]*Comparison{}
+	c.Groups = map[string]*Comparison{}
 	for name, queries := range members {
-		part := p.Test.Rows(queries)
+		part := test.Rows(queries)
 		if validate(part) != nil {
 			continue
 		}
@@ -201,11 +195,11 @@ func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Compari
 		for i, sample := range samples {
 			parts[i] = sample.rows(queries)
 		}
-		if groups[name], err = s.measure(ctx, part, players, parts, nil); err != nil {
-			return nil, nil, err
+		if c.Groups[name], err = s.measure(ctx, part, players, parts, nil); err != nil {
+			return err
 		}
 	}
-	return all, groups, nil
+	return nil
 }
 
 func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, error) {

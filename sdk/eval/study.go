@@ -92,8 +92,6 @@ type Study struct {
 	// Progress, when not nil, is called with finished units of work, of which there are
 	// Units in total.
 	Progress func(units int)
-
-	setup map[string]string
 }
 
 // Validate returns an error if a setting has an unknown value.
@@ -126,9 +124,6 @@ func (s *Study) progress(units int) {
 	}
 }
 
-// Setup describes, in words, the settings that Run used.
-func (s *Study) Setup() map[string]string { return s.setup }
-
 // Verdicts are the two halves with the qualities that a check reports.
 type Verdicts struct{ Train, Test *outcome.Table }
 
@@ -139,7 +134,11 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 		return nil, err
 	}
 	c, err := s.measure(ctx, p.Test, players, samples, s.Progress)
-	if err == nil && s.Choose {
+	if err != nil {
+		return nil, err
+	}
+	c.Setup = p.setup
+	if s.Choose {
 		err = s.choose(ctx, p.Train, players, samples, c)
 	}
 	if err == nil && s.ByGroup {
@@ -269,7 +268,7 @@ func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 			note += ", chosen on the train half among " + strings.Join(fits.dependent, ", ")
 		}
 	}
-	s.setup = map[string]string{"estimates": note}
+	p.setup = map[string]string{"estimates": note}
 	return p, nil
 }
 

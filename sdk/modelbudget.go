@@ -5,37 +5,22 @@ import (
 	"sync/atomic"
 )
 
+// ModelBudget limits the model calls of one verification or estimate: once they have cost USD US dollars, no
+// further call begins. Spent is set when a call was refused because of that.
+type ModelBudget struct {
+	USD   float64
+	Spent atomic.Bool
+}
+
 type modelBudgetKey struct{}
 
-type modelBudget struct {
-	usd   float64
-	spent atomic.Bool
-}
-
-// WithModelBudget returns a context for one verification or estimate. Once its model calls have cost usd
-// US dollars, no further call begins.
+// WithModelBudget returns a context for one verification or estimate with a budget for its model calls.
 func WithModelBudget(ctx context.Context, usd float64) context.Context {
-	return context.WithValue(ctx, modelBudgetKey{}, &modelBudget{usd: usd})
+	return context.WithValue(ctx, modelBudgetKey{}, &ModelBudget{USD: usd})
 }
 
-// ModelBudget returns the budget set by [WithModelBudget] in US dollars, and whether there is one.
-func ModelBudget(ctx context.Context) (usd float64, ok bool) {
-	b, ok := ctx.Value(modelBudgetKey{}).(*modelBudget)
-	if !ok {
-		return 0, false
-	}
-	return b.usd, true
-}
-
-// MarkModelBudgetSpent records that a model call was refused because the budget was spent.
-func MarkModelBudgetSpent(ctx context.Context) {
-	if b, ok := ctx.Value(modelBudgetKey{}).(*modelBudget); ok {
-		b.spent.Store(true)
-	}
-}
-
-// ModelBudgetSpent reports whether [MarkModelBudgetSpent] was called.
-func ModelBudgetSpent(ctx context.Context) bool {
-	b, ok := ctx.Value(modelBudgetKey{}).(*modelBudget)
-	return ok && b.spent.Load()
+// ModelBudgetOf returns the budget set by [WithModelBudget], or nil.
+func ModelBudgetOf(ctx context.Context) *ModelBudget {
+	b, _ := ctx.Value(modelBudgetKey{}).(*ModelBudget)
+	return b
 }

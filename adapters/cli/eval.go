@@ -191,7 +191,7 @@ func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*out
 
 func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {
 	p.f("%d models, %d train and %d test queries; %s\n",
-		len(c.Models), len(study.Halves.Train.Queries), c.Queries, study.Setup()["estimates"])
+		len(c.Models), len(study.Halves.Train.Queries), c.Queries, c.Setup["estimates"])
 	table := c.Table()
 	columns := make([]column, len(table.Header))
 	for i, name := range table.Header {
@@ -221,7 +221,6 @@ var evalWriters = map[string]func(w io.Writer, c *eval.Comparison, doc *eval.Doc
 
 func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
 	doc := c.Document()
-	doc.Setup = study.Setup()
 	if err := s.render(doc, func(p *printer) { f.print(p, study, c) }); err != nil {
 		return err
 	}

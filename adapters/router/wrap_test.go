@@ -362,7 +362,7 @@ func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
 	asked := 0
 	poor := sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		asked++
-		sdk.MarkModelBudgetSpent(ctx)
+		sdk.ModelBudgetOf(ctx).Spent.Store(true)
 		return &sdk.Verdict{CostUSD: 0.01}, nil
 	})
 	log := logged(t, func() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/programs"
-	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -36,7 +36,7 @@ func TestTheClassifierIsTrainedOnTheOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := classifier.Train(table, classifier.Options{})
+	c, err := estimate.TrainClassifier(table)
 	if err != nil {
 		t.Fatal(err)
 	}

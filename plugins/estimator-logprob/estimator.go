@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 type estimator struct {
-	classifier *classifier.Classifier
+	classifier *estimate.Classifier
 	classes    []string
 }
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -49,7 +49,7 @@ func trained(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := classifier.Train(table, classifier.Options{})
+	c, err := estimate.TrainClassifier(table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func tokens(p float64, texts ...string) []sdk.TokenLogProb {
 	return all
 }
 
-func estimate(t *testing.T, e sdk.QualityEstimator, models []string, attempts ...sdk.Attempt) []sdk.Estimate {
+func estimates(t *testing.T, e sdk.QualityEstimator, models []string, attempts ...sdk.Attempt) []sdk.Estimate {
 	t.Helper()
 	response, err := e.EstimateQuality(context.Background(), &sdk.QualityRequest{Query: &sdk.Query{}, Models: models, Attempts: attempts})
 	if err != nil {
@@ -89,14 +89,14 @@ func TestTrainThenEstimate(t *testing.T) {
 	sure := sdk.Attempt{Answer: sdk.Answer{Model: "a", Text: "4", LogProbs: tokens(0.99, "4")}}
 	unsure := sdk.Attempt{Answer: sdk.Answer{Model: "b", Text: "5", LogProbs: tokens(0.15, "5")}}
 	blind := sdk.Attempt{Answer: sdk.Answer{Model: "c", Text: "6"}}
-	got := estimate(t, e, []string{"a", "b", "c", "d"}, sure, unsure, blind)
+	got := estimates(t, e, []string{"a", "b", "c", "d"}, sure, unsure, blind)
 	if !(got[0].Mean > 0.7 && got[1].Mean < 0.4 && got[0].StdDev > 0) {
 		t.Errorf("sure %v, unsure %v", got[0], got[1])
 	}
 	if !got[2].Abstains() || !got[3].Abstains() {
 		t.Errorf("without log-probabilities %v, not run %v", got[2], got[3])
 	}
-	if ante := estimate(t, e, []string{"a"}); !ante[0].Abstains() {
+	if ante := estimates(t, e, []string{"a"}); !ante[0].Abstains() {
 		t.Errorf("before anything ran: %v", ante)
 	}
 }

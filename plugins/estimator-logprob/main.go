@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -48,16 +48,16 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 	return &estimator{trained, c.Classes}, nil
 }
 
-func readClassifier(given string) (*classifier.Classifier, error) {
+func readClassifier(given string) (*estimate.Classifier, error) {
 	if strings.HasPrefix(strings.TrimSpace(given), "{") {
-		return classifier.Read(strings.NewReader(given))
+		return estimate.ReadClassifier(strings.NewReader(given))
 	}
 	file, err := os.Open(given)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	trained, err := classifier.Read(file)
+	trained, err := estimate.ReadClassifier(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", given, err)
 	}

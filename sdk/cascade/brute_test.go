@@ -136,7 +136,7 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 		if d.Approximate || d != r.Decide(s) {
 			t.Fatalf("trial %d: %+v, node limit or another decision", trial, d)
 		}
-		tau, top := bruteForce(s, lambda, r.scale, p.MaxDepth)
+		tau, top := bruteForce(s, lambda, r.params.Scale, p.MaxDepth)
 		planned := 0
 		for _, i := range slices.Concat(s.Ran, plan) {
 			planned |= 1 << i

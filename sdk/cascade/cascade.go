@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"slices"
 	"sync"
 )
 
@@ -12,34 +11,27 @@ import (
 //
 // and stops if stopping is best. It is the optimal strategy with a fixed order (the paper's theorem
 // 2). If the estimates of all later models are equal for all queries, it is Threshold (the corollary).
-type Cascade struct {
-	common
-	order  []int
-	answer AnswerRule
-	pool   *sync.Pool
-}
+type Cascade struct{ common }
 
 // newCascade returns a Cascade; it reads Lambdas, Gamma, MaxDepth, Scale,
 // NoExpect, Order and Answer.
 func newCascade(p Params) (*Cascade, error) {
 	c, err := newCommon(NameCascade, p)
-	return &Cascade{common: c, order: slices.Clone(p.Order), answer: p.Answer, pool: newPool()}, err
+	return &Cascade{c}, err
 }
 
 // Tune implements [Tunable].
 func (c *Cascade) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *c
-	var err error
-	t.common, err = c.withLambdas(lambdas, gamma)
-	return wrap(&t, err)
+	return wrap(&t, t.tune(lambdas, gamma))
 }
 
 // Decide implements [Strategy].
 func (c *Cascade) Decide(s *State) Decision {
 	s.check()
-	d := Decision{Run: Stop, Answer: s.answer(c.answer)}
-	next := s.after(c.order)
-	if next == s.length(c.order) || c.DepthReached(s) {
+	d := Decision{Run: Stop, Answer: s.answer(c.params.Answer)}
+	next := s.after(c.params.Order)
+	if next == s.length(c.params.Order) || c.DepthReached(s) {
 		return d
 	}
 	if s.anyUnseen() {
@@ -47,21 +39,21 @@ func (c *Cascade) Decide(s *State) Decision {
 		return d
 	}
 	if len(s.Ran) == 0 {
-		d.Run = s.nth(c.order, next)
+		d.Run = s.nth(c.params.Order, next)
 		return d
 	}
-	if c.answer == Last {
+	if c.params.Answer == Last {
 		if c.better(s, c.last(s, c.lambda(len(s.Ran)), next)) {
-			d.Run = s.nth(c.order, next)
+			d.Run = s.nth(c.params.Order, next)
 		}
 		return d
 	}
-	q := c.pool.Get().(*search)
-	defer c.pool.Put(q)
+	q := searches.Get().(*search)
+	defer searches.Put(q)
 	q.floor = s.Beliefs[d.Answer].Mean
 	c.fill(q, s, next)
 	if c.better(s, q.along()) {
-		d.Run = s.nth(c.order, next)
+		d.Run = s.nth(c.params.Order, next)
 	}
 	return d
 }
@@ -70,9 +62,9 @@ func (c *Cascade) Decide(s *State) Decision {
 func (c *Cascade) fill(q *search, s *State, next int) {
 	lambda := c.lambda(len(s.Ran))
 	q.items = q.items[:0]
-	for k, room := next, c.room(s); k < s.length(c.order) && room > 0; k++ {
-		if i := s.nth(c.order, k); s.open(i) {
-			q.items = append(q.items, item{law: s.Beliefs[i].law(c.scale), price: price(lambda, s.Costs[i]), model: i})
+	for k, room := next, c.room(s); k < s.length(c.params.Order) && room > 0; k++ {
+		if i := s.nth(c.params.Order, k); s.open(i) {
+			q.items = append(q.items, item{law: s.Beliefs[i].law(c.params.Scale), price: price(lambda, s.Costs[i]), model: i})
 			room--
 		}
 	}
@@ -95,8 +87,8 @@ func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	var seen []int
 	_, floor := s.best()
 	room := c.room(s)
-	for k, n := s.after(c.order), s.length(c.order); k < n && len(seen) < room; k++ {
-		i := s.nth(c.order, k)
+	for k, n := s.after(c.params.Order), s.length(c.params.Order); k < n && len(seen) < room; k++ {
+		i := s.nth(c.params.Order, k)
 		if !s.open(i) || s.cannotImprove(i, floor) {
 			continue
 		}
@@ -131,8 +123,8 @@ func (c *Cascade) better(s *State, by float64) bool {
 // worth what its last model is.
 func (c *Cascade) last(s *State, lambda float64, next int) float64 {
 	by, cost := negInf, 0.0
-	for k, room := next, c.room(s); k < s.length(c.order) && room > 0; k++ {
-		if i := s.nth(c.order, k); s.open(i) {
+	for k, room := next, c.room(s); k < s.length(c.params.Order) && room > 0; k++ {
+		if i := s.nth(c.params.Order, k); s.open(i) {
 			cost += s.Costs[i]
 			by = max(by, s.Beliefs[i].Mean-price(lambda, cost))
 			room--
@@ -179,5 +171,5 @@ func (q *search) along() float64 {
 
 func newSearch() *search { return &search{curve: sharedCurve()} }
 
-// newPool returns a pool of searches, whose buffers decisions reuse.
-func newPool() *sync.Pool { return &sync.Pool{New: func() any { return newSearch() }} }
+// searches has searches whose buffers decisions reuse.
+var searches = sync.Pool{New: func() any { return newSearch() }}

@@ -2,8 +2,6 @@ package cascade
 
 import (
 	"math"
-	"slices"
-	"sync"
 )
 
 // searchRule says how CascadeRoute looks for the best supermodel.
@@ -32,12 +30,9 @@ const defaultNodeLimit = 50000
 // paper's theorem 3 and algorithm 3: routing and cascading in one.
 type CascadeRoute struct {
 	common
-	order      []int
 	search     searchRule
-	limit      int
 	relaxFrom  int
 	relaxAfter int
-	pool       *sync.Pool
 }
 
 // newCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
@@ -48,22 +43,19 @@ func newCascadeRoute(p Params, search searchRule) (*CascadeRoute, error) {
 		name = NameCascadeRouteNoExpect
 	}
 	c, err := newCommon(name, p)
-	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, relaxFrom: relaxFrom, relaxAfter: relaxAfter, pool: newPool()}
 	switch {
-	case r.limit == 0:
-		r.limit = defaultNodeLimit
-	case r.limit < 0:
-		r.limit = math.MaxInt
+	case p.NodeLimit == 0:
+		c.params.NodeLimit = defaultNodeLimit
+	case p.NodeLimit < 0:
+		c.params.NodeLimit = math.MaxInt
 	}
-	return r, err
+	return &CascadeRoute{common: c, search: search, relaxFrom: relaxFrom, relaxAfter: relaxAfter}, err
 }
 
 // Tune implements [Tunable].
 func (r *CascadeRoute) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *r
-	var err error
-	t.common, err = r.withLambdas(lambdas, gamma)
-	return wrap(&t, err)
+	return wrap(&t, t.tune(lambdas, gamma))
 }
 
 // Decide implements [Strategy].
@@ -84,8 +76,8 @@ func (r *CascadeRoute) decide(s *State, plan *[]int) Decision {
 	if r.DepthReached(s) {
 		return d
 	}
-	q := r.pool.Get().(*search)
-	defer r.pool.Put(q)
+	q := searches.Get().(*search)
+	defer searches.Put(q)
 	d.Run, d.Approximate = q.choose(r, s, floor)
 	if plan != nil && d.Run != Stop {
 		for _, k := range q.best {

@@ -106,23 +106,21 @@ func wrap[S Strategy](s S, err error) (Strategy, error) {
 }
 
 // Tunable is a strategy that can be copied with other values of its main parameter: the lambdas, or for
-// threshold the thresholds. This is cheap, and the copy shares its working memory with the original, so a
-// sweep over hundreds of values hardly validates or allocates. Every strategy of this package is Tunable.
+// threshold the thresholds. This is cheap, so a sweep over hundreds of values hardly validates or
+// allocates. Every strategy of this package is Tunable.
 type Tunable interface {
 	Strategy
 	// Tune returns the strategy with these values and this gamma.
 	Tune(values []float64, gamma float64) (Strategy, error)
 }
 
-// common holds the parameters that the strategies share.
+// common is what the strategies share: their name and their parameters, with the scale resolved.
 type common struct {
-	name     string
-	lambdas  []float64
-	gamma    float64
-	maxDepth int
-	scale    float64
+	name   string
+	params Params
 }
 
+// newCommon returns an error that lists every invalid parameter, read or not.
 func newCommon(name string, p Params) (common, error) {
 	var f faults
 	for i, l := range p.Lambdas {
@@ -140,11 +138,11 @@ func newCommon(name string, p Params) (common, error) {
 	for i, t := range p.Thresholds {
 		f.checkf(!math.IsNaN(t), "threshold %d is not a number", i)
 	}
-	c := common{name: name, lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
 	if p.Scale == 0 && !p.NoExpect {
-		c.scale = 1
+		p.Scale = 1
 	}
-	return c, errors.Join(f...)
+	p.Lambdas, p.Thresholds, p.Order = slices.Clone(p.Lambdas), slices.Clone(p.Thresholds), slices.Clone(p.Order)
+	return common{name, p}, errors.Join(f...)
 }
 
 type faults []error
@@ -155,13 +153,14 @@ func (f *faults) checkf(ok bool, format string, args ...any) {
 	}
 }
 
-func (c common) withLambdas(lambdas []float64, gamma float64) (common, error) {
-	t, err := newCommon(c.name, Params{Lambdas: lambdas, Gamma: gamma})
-	c.lambdas, c.gamma = t.lambdas, t.gamma
-	return c, err
+// tune sets the main parameter and gamma.
+func (c *common) tune(values []float64, gamma float64) error {
+	t, err := newCommon(c.name, Params{Lambdas: values, Gamma: gamma})
+	c.params.Lambdas, c.params.Gamma = t.params.Lambdas, gamma
+	return err
 }
 
-func (c *common) lambda(depth int) float64 { return at(c.lambdas, depth) }
+func (c *common) lambda(depth int) float64 { return at(c.params.Lambdas, depth) }
 
 // at returns values[i]; the last value repeats, and no values mean 0.
 func at(values []float64, i int) float64 {
@@ -172,18 +171,20 @@ func at(values []float64, i int) float64 {
 }
 
 // DepthReached reports whether the limit on models per step is reached.
-func (c *common) DepthReached(s *State) bool { return c.maxDepth > 0 && len(s.Ran) >= c.maxDepth }
+func (c *common) DepthReached(s *State) bool {
+	return c.params.MaxDepth > 0 && len(s.Ran) >= c.params.MaxDepth
+}
 
 // room returns how many more models the depth limit allows.
 func (c *common) room(s *State) int {
-	if c.maxDepth == 0 {
+	if c.params.MaxDepth == 0 {
 		return len(s.Beliefs)
 	}
-	return c.maxDepth - len(s.Ran)
+	return c.params.MaxDepth - len(s.Ran)
 }
 
 // cheap reports whether this step takes the cheapest of tied optima.
-func (c *common) cheap(s *State) bool { return s.Coin < c.gamma }
+func (c *common) cheap(s *State) bool { return s.Coin < c.params.Gamma }
 
 // open reports whether model i is feasible and has not run.
 func (s *State) open(i int) bool {

@@ -150,7 +150,7 @@ func ExampleExpectedMax() {
 	// 0.8800
 }
 
-// Retuning is cheap: a sweep over prices of cost shares one strategy's memory.
+// Retuning is cheap: only the changed parameters are validated.
 func ExampleTunable() {
 	s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{})
 	if err != nil {

@@ -66,7 +66,7 @@ func (c *common) weigh(s *State, lambda float64, added []int) alternative {
 	a := alternative{Models: slices.Concat(s.Ran, added)}
 	var ls laws
 	for _, i := range added {
-		ls = append(ls, s.Beliefs[i].law(c.scale))
+		ls = append(ls, s.Beliefs[i].law(c.params.Scale))
 		a.Cost += s.Costs[i]
 	}
 	a.ExpectedMax = ls.expectedMax(floor)
@@ -96,7 +96,7 @@ func (r *Route) Explain(s *State) Explanation {
 func (t *Threshold) Explain(s *State) Explanation {
 	e := Explanation{Decision: t.Decide(s)}
 	if len(s.Ran) > 0 {
-		e.Threshold = at(t.thresholds, len(s.Ran)-1)
+		e.Threshold = at(t.params.Thresholds, len(s.Ran)-1)
 	}
 	return e
 }
@@ -121,7 +121,7 @@ func (c *Cascade) Explain(s *State) Explanation {
 // value returns the alternative that adds the models, valued by the answer rule.
 func (c *Cascade) value(s *State, lambda float64, added []int) alternative {
 	a := c.weigh(s, lambda, added)
-	if c.answer == Last && len(a.Models) > 0 {
+	if c.params.Answer == Last && len(a.Models) > 0 {
 		a.ExpectedMax = s.Beliefs[a.Models[len(a.Models)-1]].Mean
 		a.Tau = a.ExpectedMax - price(lambda, a.Cost)
 	}

@@ -28,8 +28,8 @@ func newIndex(p Params) (*Index, error) {
 
 // Tune implements [Tunable].
 func (x *Index) Tune(lambdas []float64, gamma float64) (Strategy, error) {
-	c, err := x.withLambdas(lambdas, gamma)
-	return wrap(&Index{c, x.curve}, err)
+	t := *x
+	return wrap(&t, t.tune(lambdas, gamma))
 }
 
 // Decide implements [Strategy].
@@ -66,7 +66,7 @@ func (x *Index) highest(s *State, lambda, v float64) (run int, top float64) {
 			continue
 		}
 		p := price(lambda, s.Costs[i])
-		l := s.Beliefs[i].law(x.scale)
+		l := s.Beliefs[i].law(x.params.Scale)
 		var r float64
 		switch {
 		case s.Beliefs[i].Look.isOffered():

@@ -71,14 +71,14 @@ func (l *Look) isOffered() bool { return l.StdDev > 0 || l.Bernoulli }
 // if buying that at once raises the reservation value, else without.
 func (x *Index) box(b Belief, cost, lambda float64) (law, float64) {
 	b.Bernoulli = b.Bernoulli && !b.Look.Bernoulli
-	plain := b.law(x.scale)
+	plain := b.law(x.params.Scale)
 	r := x.curve.reservation(&plain, price(lambda, cost))
 	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {
 		return plain, r
 	}
-	looked := b.Look.law(b.Mean, x.scale*(1-b.Shared))
+	looked := b.Look.law(b.Mean, x.params.Scale*(1-b.Shared))
 	if plain.dev > 0 {
-		looked = law{mean: b.Mean, dev: math.Hypot(plain.dev, x.scale*b.Look.StdDev)}
+		looked = law{mean: b.Mean, dev: math.Hypot(plain.dev, x.params.Scale*b.Look.StdDev)}
 	}
 	if with := x.curve.reservation(&looked, price(lambda, cost+b.Look.CostUSD)); with > r {
 		return looked, with
@@ -143,10 +143,10 @@ func (x *Index) look(s *State, lambda float64, answer int) int {
 // the gain.
 func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound float64) {
 	if !isBest {
-		after = look.law(mean, x.scale)
+		after = look.law(mean, x.params.Scale)
 		return after, after.excess(after.mean) // half the mean distance of X from its mean
 	}
-	scale := x.scale
+	scale := x.params.Scale
 	if scale > 0 {
 		scale = 1 // a smaller scale makes up for ignored dependence, which is modelled here
 	}

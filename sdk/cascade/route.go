@@ -15,8 +15,8 @@ func newRoute(p Params) (*Route, error) {
 
 // Tune implements [Tunable].
 func (r *Route) Tune(lambdas []float64, gamma float64) (Strategy, error) {
-	c, err := r.withLambdas(lambdas, gamma)
-	return wrap(&Route{c}, err)
+	t := *r
+	return wrap(&t, t.tune(lambdas, gamma))
 }
 
 // Decide implements [Strategy].

@@ -73,7 +73,7 @@ type search struct {
 func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q.gaveUp = false
 	q.floor, q.mustRun, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.limit
+	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.params.NodeLimit
 	q.relaxFrom, q.relaxAfter = r.relaxFrom, r.relaxAfter
 	q.collect(r, s)
 	if len(q.items) == 0 {
@@ -89,7 +89,7 @@ func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, appr
 	default:
 		q.solve()
 	}
-	return q.first(r.order != nil), q.gaveUp
+	return q.first(r.params.Order != nil), q.gaveUp
 }
 
 func (q *search) collect(r *CascadeRoute, s *State) {
@@ -98,17 +98,17 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 	add := func(i int) {
 		if s.open(i) && !s.cannotImprove(i, q.floor) {
 			b := &s.Beliefs[i]
-			q.items = append(q.items, item{law: b.law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i, isUnseen: b.Unseen})
+			q.items = append(q.items, item{law: b.law(r.params.Scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i, isUnseen: b.Unseen})
 		}
 	}
-	if r.order == nil {
+	if r.params.Order == nil {
 		for i := range s.Beliefs {
 			add(i)
 		}
 		return
 	}
-	for k := s.after(r.order); k < len(r.order); k++ {
-		add(r.order[k])
+	for k := s.after(r.params.Order); k < len(r.params.Order); k++ {
+		add(r.params.Order[k])
 	}
 }
 

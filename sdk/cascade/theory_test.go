@@ -83,7 +83,7 @@ func TestSlowDecidesAsExact(t *testing.T) {
 			continue
 		}
 		// Apart only where two supermodels are nearly or, among free models, quite equal.
-		tau, top := bruteForce(s, exact.lambdas[0], 1, p.MaxDepth)
+		tau, top := bruteForce(s, exact.params.Lambdas[0], 1, p.MaxDepth)
 		for _, run := range []int{a.Run, b.Run} {
 			best := negInf
 			for set := range tau {

@@ -9,38 +9,33 @@ import (
 // of the model that ran last reaches its threshold. It is the cascade of earlier
 // work, and the baseline for all others. An estimate equal to the threshold is a
 // tie: the step stops with probability gamma, or always if gamma is 0.
-type Threshold struct {
-	common
-	order      []int
-	thresholds []float64
-	answer     AnswerRule
-}
+type Threshold struct{ common }
 
 // newThreshold returns a Threshold; it reads Order, Thresholds, MaxDepth and
 // Answer.
 func newThreshold(p Params) (*Threshold, error) {
 	c, err := newCommon(NameThreshold, p)
-	return &Threshold{common: c, order: slices.Clone(p.Order), thresholds: slices.Clone(p.Thresholds), answer: p.Answer}, err
+	return &Threshold{c}, err
 }
 
 // Tune implements [Tunable]: the values are thresholds.
 func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) {
-	_, err := newCommon(NameThreshold, Params{Thresholds: thresholds, Gamma: gamma})
+	given, err := newCommon(NameThreshold, Params{Thresholds: thresholds, Gamma: gamma})
 	u := *t
-	u.thresholds, u.gamma = slices.Clone(thresholds), gamma
+	u.params.Thresholds, u.params.Gamma = given.params.Thresholds, gamma
 	return wrap(&u, err)
 }
 
 // Decide implements [Strategy].
 func (t *Threshold) Decide(s *State) Decision {
 	s.check()
-	d := Decision{Run: Stop, Answer: s.answer(t.answer)}
+	d := Decision{Run: Stop, Answer: s.answer(t.params.Answer)}
 	if t.DepthReached(s) {
 		return d
 	}
 	if n := len(s.Ran); n > 0 {
-		over := s.Beliefs[s.Ran[n-1]].Mean - at(t.thresholds, n-1)
-		if over > tieTolerance || over >= -tieTolerance && (t.gamma == 0 || t.cheap(s)) {
+		over := s.Beliefs[s.Ran[n-1]].Mean - at(t.params.Thresholds, n-1)
+		if over > tieTolerance || over >= -tieTolerance && (t.params.Gamma == 0 || t.cheap(s)) {
 			return d
 		}
 	}
@@ -53,16 +48,16 @@ func (t *Threshold) Decide(s *State) Decision {
 // returns the one that improves most on the answer, or Stop.
 func (t *Threshold) next(s *State, answer int) int {
 	fallback, least := Stop, negInf
-	if answer != None && t.answer != Last {
+	if answer != None && t.params.Answer != Last {
 		least = math.Nextafter(s.Beliefs[answer].Mean, math.Inf(1))
 	}
-	for k, n := s.after(t.order), s.length(t.order); k < n; k++ {
-		i := s.nth(t.order, k)
+	for k, n := s.after(t.params.Order), s.length(t.params.Order); k < n; k++ {
+		i := s.nth(t.params.Order, k)
 		switch b := &s.Beliefs[i]; {
 		case !s.open(i):
-		case !b.Unseen, b.Mean >= at(t.thresholds, len(s.Ran))-tieTolerance:
+		case !b.Unseen, b.Mean >= at(t.params.Thresholds, len(s.Ran))-tieTolerance:
 			return i
-		case t.answer == Last, b.Mean >= least:
+		case t.params.Answer == Last, b.Mean >= least:
 			fallback, least = i, b.Mean
 		}
 	}

@@ -74,11 +74,8 @@ type perLength struct {
 
 // latentTables has the precomputed tables that cursors read.
 type latentTables struct {
-	p [][][]float64 // group, model, node
-	// unseen is the log likelihood of a model of which nothing is observed: 0, except for
-	// rounding.
-	unseen [][][]float64 // group, model, node
-	post   []lookup      // model: deviation of the post-hoc estimate by probability
+	p    [][][]float64 // group, model, node
+	post []lookup      // model: deviation of the post-hoc estimate by probability
 	// pair is the deviation of the change that a second answer, of the most informative
 	// other model, would make to the estimate of each model; nil if answers are not compared.
 	pair [][]float64 // group, model
@@ -140,14 +137,13 @@ func hasLength[T any](list []T, n int) bool { return list == nil || len(list) ==
 func (e *latent) prepare() {
 	t := &latentTables{}
 	for g := range e.Mean {
-		p, unseen := zeros(len(e.Base), len(e.Nodes)), zeros(len(e.Base), len(e.Nodes))
+		p := zeros(len(e.Base), len(e.Nodes))
 		for i := range p {
 			for k, z := range e.Nodes {
 				p[i][k] = sigmoid(e.Base[i] + e.Slope[i]*z + e.Shift[g][i])
-				unseen[i][k] = math.Log(p[i][k] + (1 - p[i][k]))
 			}
 		}
-		t.p, t.unseen = append(t.p, p), append(t.unseen, unseen)
+		t.p = append(t.p, p)
 	}
 	for _, m := range e.Post {
 		t.post = append(t.post, m.deviations())

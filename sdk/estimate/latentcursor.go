@@ -13,15 +13,8 @@ const certain = 1e-6
 func (e *latent) Cursor() qualityCursor {
 	n, k := len(e.Base), len(e.Nodes)
 	c := &latentCursor{
-		latent: e, state: make([]float64, (1+3*n)*k), weight: make([]float64, k), ran: make([]bool, n), verdict: make([]float64, n),
-	}
-	c.log = c.state[:k]
-	rows := c.state[k:]
-	for _, matrix := range []*[][]float64{&c.right, &c.wrong, &c.taken} {
-		for range n {
-			*matrix = append(*matrix, rows[:k])
-			rows = rows[k:]
-		}
+		latent: e, log: make([]float64, k), weight: make([]float64, k), ran: make([]bool, n), verdict: make([]float64, n),
+		right: zeros(n, k), wrong: zeros(n, k), taken: zeros(n, k),
 	}
 	if e.Text != nil {
 		c.text = newTextReader(e.Text)
@@ -44,7 +37,6 @@ type latentCursor struct {
 	*latent
 	group        int
 	text         *textReader // nil without text
-	state, start []float64   // log, right, wrong and taken, now and before any run
 	log, weight  []float64
 	right, wrong [][]float64 // model, node
 	taken        [][]float64 // model, node: the model's part of the log weights
@@ -68,10 +60,11 @@ func (c *latentCursor) Begin(q *queryFacts) {
 	}
 	c.prior(c.log, ease)
 	for i := range c.ran {
+		c.ran[i], c.verdict[i] = false, math.NaN()
 		for k := range c.log {
 			c.right[i][k], c.wrong[i][k] = 1, 1
 		}
-		copy(c.taken[i], c.tables.unseen[c.group][i])
+		clear(c.taken[i])
 	}
 	if c.Ante != nil && q.Ante != nil { // after all are set, since forget and recall act on whole families
 		for i := range c.ran {
@@ -81,26 +74,11 @@ func (c *latentCursor) Begin(q *queryFacts) {
 			c.recall(i)
 		}
 	}
-	c.start = append(c.start[:0], c.state...)
-	c.clear()
-}
-
-// rewind restores the state after Begin, at less cost than Begin.
-func (c *latentCursor) rewind() {
-	copy(c.state, c.start)
-	c.clear()
-}
-
-// clear discards the observations of models that have run.
-func (c *latentCursor) clear() {
 	if c.clusters != nil {
 		c.clusters.reset()
 	}
 	if c.evidence != nil {
 		c.evidence.begin()
-	}
-	for i := range c.ran {
-		c.ran[i], c.verdict[i] = false, math.NaN()
 	}
 }
 

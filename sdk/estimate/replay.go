@@ -192,7 +192,6 @@ type reading struct {
 	query   queryFacts
 	run     runFacts
 	ran     []int
-	begun   bool
 	sells   bool // verdicts with a price are looks
 	apart   bool // all verdicts with a price are separate from the answers
 }
@@ -258,13 +257,9 @@ func (x *reading) LookUSD(look int) float64 {
 }
 
 func (x *reading) restart() {
-	if x.latent != nil && x.begun {
-		x.latent.rewind()
-	} else {
-		x.quality.Begin(&x.query)
-	}
+	x.quality.Begin(&x.query)
 	x.cost.Begin(&x.query)
-	x.ran, x.begun = x.ran[:0], true
+	x.ran = x.ran[:0]
 }
 
 // Believe implements [replay.Cursor]. It fills in the beliefs and predicted costs given

@@ -1,9 +1,6 @@
 package estimate
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // The link functions of a ridge regression, from the linear predictor to the quality.
 const (
@@ -20,13 +17,6 @@ type ridge struct {
 	intercept float64 // precision of the intercept; it keeps that finite if all qualities are 0 or all are 1
 	x         [][]float64
 	y, weight []float64
-}
-
-// FitLogistic returns the coefficients of a logistic ridge regression of qualities in [0, 1] on features, of which the
-// first is 1. A quality between 0 and 1 counts as that share right and the rest wrong.
-func FitLogistic(x [][]float64, quality []float64, precision, interceptPrecision float64) []float64 {
-	r := ridge{link: linkLogistic, precision: precision, intercept: interceptPrecision, x: x, y: quality, weight: slices.Repeat([]float64{1}, len(x))}
-	return r.fit(len(x[0]))
 }
 
 func (r *ridge) add(x []float64, y, weight float64) {

@@ -10,12 +10,14 @@ import (
 )
 
 // Noise is a noise level of the RouterBench simulation: the standard deviations of the
-// Gaussian noise on the true quality before and after a model has run.
-type Noise struct{ Ante, Post float64 }
+// Gaussian noise on the true quality, and on the cost in US dollars, before and after a model has run.
+// [Simulate] ignores the noise on costs. That after a run has no effect anywhere, because decisions
+// ignore cost already spent.
+type Noise struct{ Ante, Post, CostAnte, CostPost float64 }
 
 // NoiseLevels are the paper's levels by name: low, medium and high.
 func NoiseLevels() map[string]Noise {
-	return map[string]Noise{"low": {0.6, 0.3}, "medium": {1.6, 0.8}, "high": {2.4, 1.2}}
+	return map[string]Noise{"low": {Ante: 0.6, Post: 0.3}, "medium": {Ante: 1.6, Post: 0.8}, "high": {Ante: 2.4, Post: 1.2}}
 }
 
 // Simulate returns the table with ex-ante and post-hoc signals that are the true

@@ -302,7 +302,7 @@ func TestVerdictColumns(t *testing.T) {
 	if want := 1 + 10.0/3; math.Abs(index.CostAtBest-want) > 0.5 {
 		t.Errorf("the large model's quality at a cost of %v, want %v", index.CostAtBest, want)
 	}
-	if note := s.Setup()["estimates"]; !strings.Contains(note, "gate") || !strings.Contains(note, estimate.KindLatent) {
+	if note := c.Setup["estimates"]; !strings.Contains(note, "gate") || !strings.Contains(note, estimate.KindLatent) {
 		t.Errorf("estimates by %q", note)
 	}
 }

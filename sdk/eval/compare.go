@@ -67,6 +67,10 @@ type Comparison struct {
 	Queries   int
 	Resamples int
 	Seed      uint64
+	// Setup describes, in words, the settings that a [Study] used.
+	Setup map[string]string
+	// Groups has the comparison of each group of queries, by its name; see [Study].ByGroup.
+	Groups map[string]*Comparison
 }
 
 // Row returns the row of that name, or nil.

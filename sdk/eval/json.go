@@ -74,7 +74,7 @@ func (c *Comparison) Document() *Document {
 	d := &Document{
 		Units:   map[string]string{"quality": "[0, 1]", "auc": "[0, 1]", "cost": "US dollars per query"},
 		Queries: c.Queries, Bootstrap: c.Resamples, Seed: c.Seed, Reference: c.Reference,
-		BestSingle: c.Models[c.Frame.Best],
+		BestSingle: c.Models[c.Frame.Best], Setup: c.Setup,
 	}
 	if c.Picked >= 0 {
 		d.PickedSingle = c.Models[c.Picked]

@@ -40,6 +40,7 @@ type problem struct {
 	Independent, Dependent *fittedSources
 	// halves are the tables to which ex-ante routers are fitted.
 	halves *Halves
+	setup  map[string]string // see Comparison
 }
 
 type entry struct {

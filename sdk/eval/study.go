@@ -41,20 +41,14 @@ func Estimators() []string {
 	return append([]string{estimatorAuto, estimatorNone}, estimate.Kinds()...)
 }
 
-// Noise simulates estimates as the truth plus Gaussian noise. It has the standard
-// deviations of the noise on the quality before and after a model has run, and on the
-// cost before and after, in US dollars. A CostAnte of 0 keeps the cost estimator;
-// CostPost has no effect, because decisions ignore cost already spent.
-type Noise struct{ Ante, Post, CostAnte, CostPost float64 }
-
 // ParseNoise parses "low", "medium", "high", or two or four numbers separated by commas.
 // It returns nil for an empty text.
-func ParseNoise(text string) (*Noise, error) {
+func ParseNoise(text string) (*estimate.Noise, error) {
 	if text == "" {
 		return nil, nil
 	}
 	if level, ok := estimate.NoiseLevels()[text]; ok {
-		return &Noise{Ante: level.Ante, Post: level.Post}, nil
+		return &level, nil
 	}
 	fields := strings.Split(text, ",")
 	if len(fields) != 2 && len(fields) != 4 {
@@ -68,7 +62,7 @@ func ParseNoise(text string) (*Noise, error) {
 		}
 		v[i] = x
 	}
-	return &Noise{v[0], v[1], v[2], v[3]}, nil
+	return &estimate.Noise{Ante: v[0], Post: v[1], CostAnte: v[2], CostPost: v[3]}, nil
 }
 
 // Study is a complete comparison, from two tables to the result.
@@ -79,8 +73,9 @@ type Study struct {
 	Estimator string
 	// Features are the features that regressions use; see [estimate.Options].
 	Features []string
-	// Noise, when not nil, simulates the estimates and overrides Signals.
-	Noise *Noise
+	// Noise, when not nil, simulates the estimates and overrides Signals. A CostAnte of 0 keeps the cost
+	// estimator.
+	Noise *estimate.Noise
 	// Verdicts, when not nil, are the halves with the qualities reported by an imperfect
 	// check: strategies are fitted and decide on these, and are measured on those of
 	// Halves.
@@ -91,13 +86,12 @@ type Study struct {
 	// of resamples.
 	Points, Bootstrap int
 	Seed              uint64
-	// Choose also chooses each row's operating point on the train half.
-	Choose bool
+	// Choose also chooses each row's operating point on the train half, and ByGroup measures each group of test
+	// queries on its own.
+	Choose, ByGroup bool
 	// Progress, when not nil, is called with finished units of work, of which there are
 	// Units in total.
 	Progress func(units int)
-
-	setup map[string]string
 }
 
 // Validate returns an error if a setting has an unknown value.
@@ -130,9 +124,6 @@ func (s *Study) progress(units int) {
 	}
 }
 
-// Setup describes, in words, the settings that Run used.
-func (s *Study) Setup() map[string]string { return s.setup }
-
 // Verdicts are the two halves with the qualities that a check reports.
 type Verdicts struct{ Train, Test *outcome.Table }
 
@@ -143,8 +134,15 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 		return nil, err
 	}
 	c, err := s.measure(ctx, p.Test, players, samples, s.Progress)
-	if err == nil && s.Choose {
+	if err != nil {
+		return nil, err
+	}
+	c.Setup = p.setup
+	if s.Choose {
 		err = s.choose(ctx, p.Train, players, samples, c)
+	}
+	if err == nil && s.ByGroup {
+		err = s.measureGroups(ctx, p.Test, players, samples, c)
 	}
 	return c, err
 }
@@ -180,25 +178,15 @@ func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Pla
 	return nil
 }
 
-// RunGroups is like Run, and also measures each group of test queries on its own, if
-// the models' costs differ in it.
-func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Comparison, error) {
-	p, players, samples, err := s.replay(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := s.measure(ctx, p.Test, players, samples, s.Progress)
-	if err != nil {
-		return nil, nil, err
-	}
+// measureGroups sets the comparisons of the groups in which the models' costs differ.
+func (s *Study) measureGroups(ctx context.Context, test *outcome.Table, players []*Player, samples []*Sample, c *Comparison) (err error) {
 	members := map[string][]int{}
-	for q := range p.Test.Queries {
-		group := s.Halves.Test.Group(q)
-		members[group] = append(members[group], q)
+	for q := range test.Queries {
+		members[test.Group(q)] = append(members[test.Group(q)], q)
 	}
-	groups := map[string]*Comparison{}
+	c.Groups = map[string]*Comparison{}
 	for name, queries := range members {
-		part := p.Test.Rows(queries)
+		part := test.Rows(queries)
 		if validate(part) != nil {
 			continue
 		}
@@ -206,11 +194,11 @@ func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Compari
 		for i, sample := range samples {
 			parts[i] = sample.rows(queries)
 		}
-		if groups[name], err = s.measure(ctx, part, players, parts, nil); err != nil {
-			return nil, nil, err
+		if c.Groups[name], err = s.measure(ctx, part, players, parts, nil); err != nil {
+			return err
 		}
 	}
-	return all, groups, nil
+	return nil
 }
 
 func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, error) {
@@ -280,7 +268,7 @@ func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 			note += ", chosen on the train half among " + strings.Join(fits.dependent, ", ")
 		}
 	}
-	s.setup = map[string]string{"estimates": note}
+	p.setup = map[string]string{"estimates": note}
 	return p, nil
 }
 
@@ -303,9 +291,8 @@ func (s *Study) plan() (*Halves, kinds) {
 	k := kinds{}
 	switch signals := s.signals(); {
 	case s.Noise != nil:
-		noise := estimate.Noise{Ante: s.Noise.Ante, Post: s.Noise.Post}
-		h.Train = estimate.Simulate(h.Train, noise, s.Seed*2+1)
-		h.Test = estimate.Simulate(h.Test, noise, s.Seed*2+2)
+		h.Train = estimate.Simulate(h.Train, *s.Noise, s.Seed*2+1)
+		h.Test = estimate.Simulate(h.Test, *s.Noise, s.Seed*2+2)
 		k.independent, k.dependent = estimate.KindSignal, []string{estimate.KindLatent}
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:

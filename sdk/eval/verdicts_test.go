@@ -169,7 +169,7 @@ func TestNoiseOnCostsBesideBoughtSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Study{Halves: h, Noise: &Noise{Ante: 0.6, Post: 0.3, CostAnte: 1e-4}, Strategies: []string{cascade.NameIndex}, Points: 8}
+	s := &Study{Halves: h, Noise: &estimate.Noise{Ante: 0.6, Post: 0.3, CostAnte: 1e-4}, Strategies: []string{cascade.NameIndex}, Points: 8}
 	if _, err := s.Run(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -49,11 +49,12 @@ func TestVerdictsThatLimitsEndAreNotBoughtForEver(t *testing.T) {
 		now, asked := time.Unix(0, 0), 0
 		poor := sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
 			asked++
-			if usd, ok := sdk.ModelBudget(ctx); !ok || usd != 0.01 {
-				t.Errorf("%s: the budget is %v", what, usd)
+			budget := sdk.ModelBudgetOf(ctx)
+			if budget == nil || budget.USD != 0.01 {
+				t.Fatalf("%s: the budget is %v", what, budget)
 			}
 			if c.refused {
-				sdk.MarkModelBudgetSpent(ctx)
+				budget.Spent.Store(true)
 			}
 			if c.late {
 				<-ctx.Done()

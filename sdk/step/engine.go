@@ -179,11 +179,9 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// estimatorCooldowns has an entry for each estimator (missed deadlines), verifierCooldowns for each verifier (verdicts ended by its limits).
-	estimatorCooldowns, verifierCooldowns []cooldown
-	// silence and verdictCosts have an entry for each verifier.
-	silence      []silence
-	verdictCosts []verdictCost
+	// estimatorCooldowns has the missed deadlines of each estimator.
+	estimatorCooldowns []cooldown
+	verifiers          []verifier
 	// waitable wraps the ledger if steps can wait for room under its caps, else nil.
 	waitable *waitableLedger
 	caps     CapReader // the ledger, if it is one
@@ -191,7 +189,10 @@ type Engine struct {
 
 // New returns an engine, or an error that lists every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), estimatorCooldowns: make([]cooldown, len(c.Estimators)), verifierCooldowns: make([]cooldown, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), estimatorCooldowns: make([]cooldown, len(c.Estimators)), verifiers: make([]verifier, len(c.Verifiers))}
+	for k := range c.Verifiers {
+		e.verifiers[k].Verifier = &c.Verifiers[k]
+	}
 	e.caps, _ = c.Ledger.(CapReader)
 	faults := c.faults()
 	for i := range c.Candidates {

@@ -14,6 +14,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
+// verifier is a verifier of the configuration, with what earlier steps have shown about it.
+type verifier struct {
+	*Verifier
+	cooldown cooldown // verdicts that its limits ended
+	silence  silence
+	cost     verdictCost
+}
+
 func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
@@ -25,9 +33,9 @@ func (r *run) updateJudges() {
 	if !r.judgesAnswers() {
 		return
 	}
-	for k := range r.e.c.Verifiers {
-		v := &r.e.c.Verifiers[k]
-		if v.Rejects || v.As != AsVerdict || r.inconclusive != nil && r.inconclusive[k] || r.e.silence[k].isSilent(r.q) {
+	for k := range r.e.verifiers {
+		v := &r.e.verifiers[k]
+		if v.Rejects || v.As != AsVerdict || slices.Contains(r.inconclusive, v) || v.silence.isSilent(r.q) {
 			continue
 		}
 		for i, name := range r.e.names {
@@ -126,8 +134,8 @@ func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
 // expected to be worth its price.
 func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var merged *sdk.Verdict
-	for k := range r.e.c.Verifiers {
-		v := &r.e.c.Verifiers[k]
+	for k := range r.e.verifiers {
+		v := &r.e.verifiers[k]
 		if v.As == AsBought || !v.judges(r.q, answer.Model) || r.isOnSale(v, i) {
 			continue
 		}
@@ -153,23 +161,20 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 
 // noteConclusive records whether v's verdict was conclusive. If not, v is no longer expected to judge
 // answers of this step.
-func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
+func (r *run) noteConclusive(v *verifier, verdict *sdk.Verdict) {
 	if verdict.Outcome != sdk.Inconclusive {
 		return
 	}
-	if r.inconclusive == nil {
-		r.inconclusive = make([]bool, len(r.e.c.Verifiers))
-	}
-	r.inconclusive[r.e.verifierIndex(v)] = true
+	r.inconclusive = append(r.inconclusive, v)
 	r.updateJudges()
 }
 
 // isWorthAsking reports whether another verifier's verdict on candidate i's answer, which others passed,
 // is expected to gain more than it costs, and notes both figures. It is if the verdict is free, if the
 // verifier's error rates are unknown, and if the strategy puts no price on cost.
-func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
+func (r *run) isWorthAsking(v *verifier, i int, before *sdk.Verdict) bool {
 	lambda := r.lambda()
-	price := lambda * cmp.Or(r.e.verdictCost(v).load(), v.MaxCostUSD)
+	price := lambda * cmp.Or(v.cost.load(), v.MaxCostUSD)
 	if price == 0 || v.Rates == nil || r.only >= 0 {
 		return true
 	}
@@ -281,21 +286,10 @@ func (c *verdictCost) forget() {
 	c.worst = max(c.worst/2, c.least)
 }
 
-func (e *Engine) verdictCost(v *Verifier) *verdictCost { return &e.verdictCosts[e.verifierIndex(v)] }
-
-func (e *Engine) verifierIndex(v *Verifier) int {
-	for k := range e.c.Verifiers {
-		if v == &e.c.Verifiers[k] {
-			return k
-		}
-	}
-	panic("step: a verifier of another engine")
-}
-
 // pausedVerdict returns an inconclusive verdict if v is paused because its limits ended too many of its
 // verdicts in a row, else nil.
-func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
-	left := r.e.verifierCooldowns[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
+func (r *run) pausedVerdict(v *verifier) *sdk.Verdict {
+	left := v.cooldown.pauseLeft(r.e.c.Now())
 	if left <= 0 {
 		return nil
 	}
@@ -308,9 +302,9 @@ func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
 var errVerifierLate = fmt.Errorf("no verdict within the timeout: %w", context.DeadlineExceeded)
 
 // callVerifier calls v. The verdict is never nil; on an error it is inconclusive and has the cost.
-func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+func (r *run) callVerifier(ctx context.Context, v *verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	from := r.e.c.Now()
-	verdict, err := guard(func() (*sdk.Verdict, error) { return v.Verifier.Verify(ctx, req) })
+	verdict, err := guard(func() (*sdk.Verdict, error) { return v.Verifier.Verifier.Verify(ctx, req) })
 	spent := r.e.c.Now().Sub(from)
 	r.waited += spent
 	if err == nil && verdict == nil {
@@ -334,25 +328,26 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	}
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
-	isEnded := sdk.ModelBudgetSpent(ctx) || errors.Is(context.Cause(ctx), errVerifierLate)
+	budget := sdk.ModelBudgetOf(ctx)
+	isEnded := budget != nil && budget.Spent.Load() || errors.Is(context.Cause(ctx), errVerifierLate)
 	if err == nil || isEnded && v.OnUnavailable == UnavailableAbstain {
-		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isEnded || verdict.Outcome != sdk.Inconclusive, maxRefusals)
+		v.cooldown.observe(from.Add(spent), !isEnded || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}
 	return verdict, err
 }
 
 // askVerifier runs v on an answer under a reservation. earlier holds the attempts before the answer.
-func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
+func (r *run) askVerifier(ctx context.Context, v *verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	if verdict := r.pausedVerdict(v); verdict != nil {
 		return verdict, nil
 	}
 	var held Reservation
-	worst := max(v.MaxCostUSD, r.e.verdictCost(v).load())
+	worst := max(v.MaxCostUSD, v.cost.load())
 	if worst > 0 {
 		var err error
 		if held, err = r.reserve(ctx, worst); err != nil {
 			r.addNote("verifier " + v.Name + NoteNoRoom + err.Error())
-			r.e.verdictCost(v).forget()
+			v.cost.forget()
 			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
 		}
 	}
@@ -375,7 +370,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 		stands = worst
 	}
 	if err == nil || verdict.CostUSD > 0 {
-		r.e.verdictCost(v).observe(verdict.CostUSD)
+		v.cost.observe(verdict.CostUSD)
 	}
 	if v.MaxCostUSD > 0 && nearestPico(verdict.CostUSD) > nearestPico(v.MaxCostUSD) {
 		r.addNote(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
@@ -393,7 +388,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 		}
 	}
 	if v.As == AsVerdict {
-		r.e.silence[r.e.verifierIndex(v)].count(r.q, verdict.Outcome != sdk.Inconclusive)
+		v.silence.count(r.q, verdict.Outcome != sdk.Inconclusive)
 	}
 	return verdict, nil
 }

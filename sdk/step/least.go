@@ -65,80 +65,62 @@ func minTokens(s string) float64 {
 	return min(perPiece*pieces, float64(len(s))/leastBytes)
 }
 
-// textCount sums the lower bounds of several texts, in two passes: first their bytes only and, if
-// mayExceed says so, their tokens.
-type textCount struct {
-	isRead        bool
-	bytes, tokens float64
-}
-
-func (c *textCount) add(s string) {
-	if c.isRead {
-		c.tokens += minTokens(s)
-	} else {
-		c.bytes += float64(len(s))
-	}
-}
-
-// addPrompt adds a conversation, except images, files and signatures, whose tokens are unknown.
-func (c *textCount) addPrompt(messages []sdk.Message) {
+// sumPrompt adds up a function of the texts of a conversation, except images, files and signatures, whose
+// tokens are unknown.
+func sumPrompt(messages []sdk.Message, of func(string) float64) (sum float64) {
 	for i := range messages {
 		for k := range messages[i].Parts {
 			switch p := &messages[i].Parts[k]; p.Kind {
 			case sdk.PartToolCall:
-				c.add(p.ToolCall.Arguments)
+				sum += of(p.ToolCall.Arguments)
 			case sdk.PartToolResult:
-				c.add(p.ToolResult.Content)
+				sum += of(p.ToolResult.Content)
 			default:
-				c.add(p.Text)
+				sum += of(p.Text)
 			}
 		}
 	}
+	return sum
 }
 
-// addAnswer adds an answer. Its reasoning counts only if the server reports no reasoning tokens: what it
-// shows of reported ones is a summary, which can be longer.
-func (c *textCount) addAnswer(a *sdk.Answer, hasReasoning bool) {
-	c.add(a.Text)
+// sumAnswer is sumPrompt for an answer. Its reasoning counts only if the server reports no reasoning tokens:
+// what it shows of reported ones is a summary, which can be longer.
+func sumAnswer(a *sdk.Answer, hasReasoning bool, of func(string) float64) float64 {
+	sum := of(a.Text)
 	if !hasReasoning {
-		c.add(a.Reasoning)
+		sum += of(a.Reasoning)
 	}
 	for i := range a.ToolCalls {
-		c.add(a.ToolCalls[i].Arguments)
+		sum += of(a.ToolCalls[i].Arguments)
 	}
 	for _, s := range a.Choices {
-		c.add(s)
+		sum += of(s)
 	}
+	return sum
 }
 
-// mayExceed reports whether the lower bound of texts with this many bytes can exceed n. If so, c is ready
-// for the second pass.
-func (c *textCount) mayExceed(n float64) bool {
-	c.isRead = c.bytes/leastBytes > n
-	return c.isRead
+// leastTokens returns a lower bound on the tokens of texts, or 0 if their bytes alone show that it does not
+// exceed the reported tokens: that is far faster.
+func leastTokens(sum func(of func(string) float64) float64, reported float64) float64 {
+	if sum(func(s string) float64 { return float64(len(s)) })/leastBytes <= reported {
+		return 0
+	}
+	return math.Ceil(sum(minTokens) - spareTokens)
 }
-
-// least returns the lower bound on the tokens of the second pass, at most most.
-func (c *textCount) least(most float64) float64 { return min(math.Ceil(c.tokens-spareTokens), most) }
 
 // raise compares u with lower bounds on the tokens of the answer and, if all of it is billed, the prompt.
 // It raises counts below them to the estimated tokens, within d, and returns why, or "".
 func (d *demand) raise(u *sdk.Usage, a *sdk.Answer) (doubt string) {
-	var in, out textCount
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
-	if in.addPrompt(d.prompt); in.mayExceed(input) {
-		in.addPrompt(d.prompt)
-	}
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
-	if out.addAnswer(a, u.ReasoningTokens > 0); out.mayExceed(output) {
-		out.addAnswer(a, u.ReasoningTokens > 0)
-	}
-	if n := in.least(d.input); n > input {
+	prompt := func(of func(string) float64) float64 { return sumPrompt(d.prompt, of) }
+	answer := func(of func(string) float64) float64 { return sumAnswer(a, u.ReasoningTokens > 0, of) }
+	if n := min(leastTokens(prompt, input), d.input); n > input {
 		u.InputTokens += int(min(max(n, float64(d.promptTokens)), d.input) - input)
 		doubt = fmt.Sprintf("%.0f input tokens are reported of a prompt of at least %.0f", input, n)
 	}
 	// There is one log-probability per token.
-	if n := max(out.least(d.output), min(float64(len(a.LogProbs)-spareTokens), d.output)); n > output {
+	if n := min(max(leastTokens(answer, output), float64(len(a.LogProbs)-spareTokens)), d.output); n > output {
 		u.OutputTokens += int(min(max(n, float64(answerTokens(a))), d.output) - output)
 		doubt = fmt.Sprintf("%.0f output tokens are reported beside an answer of at least %.0f", output, n)
 	}

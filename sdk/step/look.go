@@ -28,18 +28,18 @@ func addSignal(answer *sdk.Answer, name string, verdict *sdk.Verdict) {
 // seller returns the verifier that provides a look at candidate i's answer, or nil. A verdict can be
 // bought only if its judge has error rates and is the only one, and not in steps that explore, where
 // every answer is judged.
-func (r *run) seller(i int, look *sdk.Look) *Verifier {
-	var seller *Verifier
+func (r *run) seller(i int, look *sdk.Look) *verifier {
+	var seller *verifier
 	judges := 0
-	for k := range r.e.c.Verifiers {
-		v := &r.e.c.Verifiers[k]
+	for k := range r.e.verifiers {
+		v := &r.e.verifiers[k]
 		if v.As == AsSignal || v.Rejects || !v.judges(r.q, r.e.names[i]) {
 			continue
 		}
 		if v.As == AsVerdict {
 			judges++
 		}
-		if v.Name == look.Signal && (r.inconclusive == nil || !r.inconclusive[k]) {
+		if v.Name == look.Signal && !slices.Contains(r.inconclusive, v) {
 			seller = v
 		}
 	}
@@ -72,7 +72,7 @@ func (r *run) offer(i int, look *sdk.Look) {
 		return
 	}
 	if r.sellers == nil {
-		r.sellers = make([]*Verifier, len(r.e.names))
+		r.sellers = make([]*verifier, len(r.e.names))
 	}
 	r.sellers[i] = v
 	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, judge)
@@ -84,9 +84,9 @@ func (r *run) offerVerdicts() {
 	if !cascade.Buys(r.strategy) {
 		return
 	}
-	for k := range r.e.c.Verifiers {
-		v := &r.e.c.Verifiers[k]
-		usd := r.e.verdictCosts[k].load()
+	for k := range r.e.verifiers {
+		v := &r.e.verifiers[k]
+		usd := v.cost.load()
 		if v.As != AsVerdict || usd == 0 {
 			continue
 		}
@@ -100,11 +100,11 @@ func (r *run) offerVerdicts() {
 
 // isOnSale reports whether v does not run on candidate i's answer by itself: its verdict is left for the
 // strategy to buy, or v was inconclusive in this step and is not paid again.
-func (r *run) isOnSale(v *Verifier, i int) bool {
-	return v == r.soldJudge && (r.inconclusive != nil && r.inconclusive[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
+func (r *run) isOnSale(v *verifier, i int) bool {
+	return v == r.soldJudge && (slices.Contains(r.inconclusive, v) || r.state.Beliefs[i].Look != cascade.Look{})
 }
 
-func (r *run) hasLook(i int, v *Verifier) bool {
+func (r *run) hasLook(i int, v *verifier) bool {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 {
 		return false

@@ -39,8 +39,8 @@ func TestModelCallsBeyondMaxUSDFitTheCapExactly(t *testing.T) {
 			name := fmt.Sprintf("%+v, in a ledger %v", c, isLedger)
 			calls, refusal := 0, error(nil)
 			verifier := step.Verifier{Name: "judge", CallsModels: true, MaxCostUSD: c.maxUSD, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
-				if usd, has := sdk.ModelBudget(ctx); has != (c.maxUSD > 0) || usd != c.maxUSD {
-					t.Errorf("%s: a budget of %v, %v", name, usd, has)
+				if budget := sdk.ModelBudgetOf(ctx); (budget != nil) != (c.maxUSD > 0) || budget != nil && budget.USD != c.maxUSD {
+					t.Errorf("%s: a budget of %v", name, budget)
 				}
 				verdict := &sdk.Verdict{Outcome: sdk.Passed, Score: 1}
 				for range 5 {

@@ -28,9 +28,9 @@ type run struct {
 	// their answers agree then does not change which one is returned.
 	twoLeft      bool
 	unavailable  []bool      // by estimator: unavailable when last asked; nil if none was
-	inconclusive []bool      // by verifier: inconclusive on an answer of this step; nil if none was
-	sellers      []*Verifier // by candidate: provides the look in its belief; nil if there are no looks
-	soldJudge    *Verifier   // the judge whose verdicts are offered as looks
+	inconclusive []*verifier // on an answer of this step
+	sellers      []*verifier // by candidate: provides the look in its belief; nil if there are no looks
+	soldJudge    *verifier   // the judge whose verdicts are offered as looks
 
 	attempts     []sdk.Attempt
 	failures     []error

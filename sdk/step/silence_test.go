@@ -58,7 +58,7 @@ func TestPausedVerifiersAreNotLearnedToSayNothing(t *testing.T) {
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 3), Now: func() time.Time { return now }, Verifiers: []step.Verifier{{
 		Name: "poor", MaxCostUSD: 0.01, CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
 			if isPoor {
-				sdk.MarkModelBudgetSpent(ctx)
+				sdk.ModelBudgetOf(ctx).Spent.Store(true)
 				return &sdk.Verdict{CostUSD: 0.01}, nil
 			}
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil

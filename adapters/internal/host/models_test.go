@@ -77,7 +77,8 @@ func TestModelCallsAreLimited(t *testing.T) {
 			if !errors.As(err, &call) || !strings.Contains(err.Error(), "no further model calls are allowed: "+c.want) {
 				t.Errorf("got %v", err)
 			}
-			if got := sdk.ModelBudgetSpent(ctx); got != (c.budget > 0) {
+			budget := sdk.ModelBudgetOf(ctx)
+			if got := budget != nil && budget.Spent.Load(); got != (c.budget > 0) {
 				t.Errorf("the caller's budget is spent: %v", got)
 			}
 			if got := sdk.SpentUSD(err); got != c.spent {

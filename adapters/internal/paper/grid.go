@@ -81,15 +81,19 @@ func (e *Env) groups(ctx context.Context, page string, share float64, splits int
 	e.startingf("%s: %s", page, col.head)
 	whole, byGroup := &cell{}, map[string]*cell{}
 	err := e.studySplits(&col, share, splits, func(s *eval.Study) error {
-		all, groups, err := s.RunGroups(ctx)
+		s.ByGroup = true
+		all, err := s.Run(ctx)
+		if err != nil {
+			return err
+		}
 		whole.comparisons = append(whole.comparisons, all)
-		for name, c := range groups {
+		for name, c := range all.Groups {
 			if byGroup[name] == nil {
 				byGroup[name] = &cell{}
 			}
 			byGroup[name].comparisons = append(byGroup[name].comparisons, c)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -76,9 +76,9 @@ func (e *Env) simulate() ([]*Data, float64) {
 	return questions.data(e), e.share(0.5)
 }
 
-func noiseOf(level string) *eval.Noise {
+func noiseOf(level string) *estimate.Noise {
 	n := estimate.NoiseLevels()[level]
-	return &eval.Noise{Ante: n.Ante, Post: n.Post}
+	return &n
 }
 
 func routerbench(ctx context.Context, e *Env, p *Page) error {
@@ -135,7 +135,7 @@ func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) er
 	}
 	var list []column
 	for _, of := range []float64{0, 0.25, 0.5, 1, 2} {
-		list = append(list, column{fmt.Sprintf("noise on costs %.2g", of), d.Table, models, eval.Study{Noise: &eval.Noise{Ante: 1.6, Post: 0.8, CostAnte: of * mean}, Strategies: publishedRows}})
+		list = append(list, column{fmt.Sprintf("noise on costs %.2g", of), d.Table, models, eval.Study{Noise: &estimate.Noise{Ante: 1.6, Post: 0.8, CostAnte: of * mean}, Strategies: publishedRows}})
 	}
 	g, err := e.columns(ctx, p.Name, share, 1, list)
 	if err != nil {
@@ -187,7 +187,7 @@ func heatmap(ctx context.Context, e *Env, p *Page) error {
 			for _, ante := range antes {
 				list = append(list, column{
 					fmt.Sprintf("%s models, sigma ante %v, post %v", all[k].name, ante, post), d.Table, all[k].models,
-					eval.Study{Noise: &eval.Noise{Ante: ante, Post: post}, Points: 20, Strategies: contestants},
+					eval.Study{Noise: &estimate.Noise{Ante: ante, Post: post}, Points: 20, Strategies: contestants},
 				})
 			}
 			g, err := quick.columns(ctx, p.Name, share, 1, list)

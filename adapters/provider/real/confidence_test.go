@@ -22,7 +22,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
@@ -75,7 +75,7 @@ func labels(t *testing.T, model llms.Model) string {
 	if code := cli.Run(t.Context(), []string{"fit", "--classifier", "--outcomes", table, "--out", trained}, cli.Streams{Out: &out, Err: &errs}); code != 0 {
 		t.Fatalf("fit --classifier: exit code %d: %s", code, &errs)
 	}
-	var c classifier.Classifier
+	var c estimate.Classifier
 	data, err := os.ReadFile(trained)
 	if err == nil {
 		err = json.Unmarshal(data, &c)

@@ -63,17 +63,17 @@ type openCall struct {
 func (o *openCall) admit(limits ModelLimits) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	budget := limits.CostUSD
-	own, isNarrower := sdk.ModelBudget(o.ctx)
-	if isNarrower = isNarrower && (budget == 0 || own < budget); isNarrower {
-		budget = own
+	budget, own := limits.CostUSD, sdk.ModelBudgetOf(o.ctx)
+	isNarrower := own != nil && (budget == 0 || own.USD < budget)
+	if isNarrower {
+		budget = own.USD
 	}
 	if most := limits.Calls; most > 0 && o.made >= most {
 		return fmt.Errorf("%w: %d were made, as many as the policy allows", ErrModelLimit, o.made)
 	}
 	if most := budget; most > 0 && o.costUSD >= most {
 		if isNarrower {
-			sdk.MarkModelBudgetSpent(o.ctx)
+			own.Spent.Store(true)
 		}
 		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
 	}

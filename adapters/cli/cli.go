@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,6 +120,13 @@ func newRoot(s Streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	explainHelp(root)
 	explainUsage(root)
-	complete(root)
 	return root
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "of unknown version"
+	}
+	return info.Main.Version + " " + info.GoVersion
 }

@@ -24,3 +24,10 @@ func TestCommandsPrintJSON(t *testing.T) {
 		}
 	})
 }
+
+func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		visitCommands(sub, do)
+	}
+}

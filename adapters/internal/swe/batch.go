@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // Batch runs many tasks.
@@ -145,11 +146,7 @@ func WritePredictions(path, model string, results []*Result) error {
 			return err
 		}
 	}
-	temp := path + ".part"
-	if err := os.WriteFile(temp, []byte(b.String()), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return regular.Replace(path, []byte(b.String()), 0o644)
 }
 
 // Summary aggregates the results of a batch.

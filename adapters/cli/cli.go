@@ -114,10 +114,9 @@ func newRoot(s Streams) *cobra.Command {
 		newOutcomesCommand(s),
 		newCollectCommand(s),
 		newFitCommand(s),
-		newCompletionCommand(s),
 		newDevCommand(s),
 	)
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.InitDefaultCompletionCmd()
 	explainHelp(root)
 	explainUsage(root)
 	return root

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,12 +114,18 @@ func newRoot(s Streams) *cobra.Command {
 		newOutcomesCommand(s),
 		newCollectCommand(s),
 		newFitCommand(s),
-		newCompletionCommand(s),
 		newDevCommand(s),
 	)
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.InitDefaultCompletionCmd()
 	explainHelp(root)
 	explainUsage(root)
-	complete(root)
 	return root
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "of unknown version"
+	}
+	return info.Main.Version + " " + info.GoVersion
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 
@@ -204,15 +203,4 @@ func (f *collectFlags) printComparison(s Streams) error {
 	}
 	tab.print()
 	return nil
-}
-
-func dearestOf(table *outcome.Table) int {
-	dearest := 0
-	costs := table.MeanCosts()
-	for m, usd := range costs {
-		if usd > costs[dearest] || math.IsNaN(costs[dearest]) {
-			dearest = m
-		}
-	}
-	return dearest
 }

@@ -19,16 +19,15 @@ import (
 )
 
 type evalFlags struct {
-	outcomes             string
-	train, test, prompts string
-	models, estimator    string
-	signals, noise       string
-	strategies           []string
-	bootstrap, points    int
-	seed                 uint64
-	out                  []string
-	allowOverlap         bool
-	verified             bool
+	outcomeFlags
+
+	outcomes, train, test     string
+	estimator, signals, noise string
+	strategies                []string
+	bootstrap, points         int
+	seed                      uint64
+	out                       []string
+	allowOverlap              bool
 }
 
 func newEvalCommand(s Streams) *cobra.Command {
@@ -52,14 +51,13 @@ AUC and qualities are printed in per cent, and written to JSON as numbers from 0
 		Annotations: hasJSON(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
+	f.add(cmd)
 	flags := cmd.Flags()
+	flags.Lookup("models").Usage = "3, 5, 11, llama, gemma, all, or names separated by commas"
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to split into two halves, instead of --train and --test")
 	flags.StringVar(&f.train, "train", "", "outcomes to learn from (long CSV, JSON lines, RouterBench or leaderboard files)")
 	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
-	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
-	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
 	flags.StringVar(&f.signals, "signals", "auto", "what is known after a model ran: verdict, features, auto (verdict with --verified)")
-	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that also runs in production, such as unit tests")
 	flags.StringVar(&f.estimator, "estimator", "auto", "estimator of quality: "+strings.Join(eval.Estimators(), ", "))
 	flags.StringVar(&f.noise, "noise", "", "simulate estimates as the truth plus noise: low, medium, high, or ante,post[,cost ante,cost post]")
 	flags.StringSliceVar(&f.strategies, "strategies", nil, "strategies to compare (default: all that can handle the number of models)")
@@ -92,7 +90,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	if err := f.checkWritable(); err != nil {
 		return err
 	}
-	study, err := f.study(ctx, s.Err)
+	study, err := f.study(s.Err)
 	if err != nil {
 		return err
 	}
@@ -128,24 +126,24 @@ func (f *evalFlags) checkWritable() error {
 	return nil
 }
 
-func (f *evalFlags) tables(ctx context.Context, warn io.Writer) (train, test *outcome.Table, err error) {
+func (f *evalFlags) tables() (train, test *outcome.Table, err error) {
 	if f.outcomes != "" {
-		all, err := f.open(ctx, f.outcomes, warn)
+		all, err := f.open(f.outcomes, nil)
 		if err != nil {
 			return nil, nil, err
 		}
 		train, test = all.Split(0.5, f.seed)
 		return train, test, nil
 	}
-	if train, err = f.open(ctx, f.train, warn); err != nil {
+	if train, err = f.open(f.train, nil); err != nil {
 		return nil, nil, err
 	}
-	test, err = f.open(ctx, f.test, warn)
+	test, err = f.open(f.test, nil)
 	return train, test, err
 }
 
-func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, error) {
-	train, test, err := f.tables(ctx, warn)
+func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
+	train, test, err := f.tables()
 	if err != nil {
 		return nil, err
 	}
@@ -174,19 +172,6 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		return nil, usage("--verified and --signals features are mutually exclusive")
 	}
 	return study, nil
-}
-
-func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*outcome.Table, error) {
-	t, err := openTable(ctx, path, outcome.Options{Prompts: f.prompts, Verified: f.verified, LeftOut: warnNotTrace(warn)})
-	if err != nil {
-		return nil, err
-	}
-	warnLabels(warn, t)
-	t, err = t.Subset(f.models)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
 }
 
 func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {

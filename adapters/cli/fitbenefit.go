@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -91,7 +93,7 @@ const costTolerance = 0.02
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
 	b := benefit{profile: path, labels: t.Labels, queries: p.Data.Complete, models: len(t.Models)}
 	b.CostUSD, _ = expectedOf(p)
-	always := dearestOf(t)
+	always := floats.MaxIdx(t.MeanCosts())
 	if policy != nil {
 		b.policy = policy.Path
 		if m := t.Index(policy.Baseline); m >= 0 {

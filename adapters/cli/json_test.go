@@ -16,11 +16,18 @@ func TestCommandsPrintJSON(t *testing.T) {
 	root := newRoot(Streams{})
 	visitCommands(root, func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
-		if cmd.HasSubCommands() || !cmd.IsAvailableCommand() && cmd.Parent() != root || slices.Contains([]string{"completion", "help"}, cmd.Name()) {
+		if cmd.HasSubCommands() || !cmd.IsAvailableCommand() && cmd.Parent() != root || cmd.Name() == "help" || cmd.Parent().Name() == "completion" {
 			return
 		}
 		if prints := cmd.Annotations[printsJSON] != ""; prints == slices.Contains(without, path) {
 			t.Errorf("%s prints JSON: %v", path, prints)
 		}
 	})
+}
+
+func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, sub := range cmd.Commands() {
+		visitCommands(sub, do)
+	}
 }

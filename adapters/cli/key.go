@@ -159,18 +159,6 @@ func (f *keyFlags) limits(flags *pflag.FlagSet) {
 // to.
 const leastPeriod = time.Minute
 
-// longestText bounds the name, tenant and note of a key, in bytes.
-const longestText = 500
-
-func checkTexts(k *store.Key) error {
-	for _, text := range [...]struct{ what, is string }{{"KEY", k.ID}, {"--tenant", k.Tenant}, {"--note", k.Note}} {
-		if n := len(text.is); n > longestText {
-			return usage("%s has %d bytes: want at most %d", text.what, n, longestText)
-		}
-	}
-	return nil
-}
-
 func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	if given("note") {
 		k.Note = f.key.Note
@@ -232,9 +220,6 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 	k := &f.key
 	if k.Tenant == "" && !k.Operator {
 		return usage("--tenant is required: the key's owner")
-	}
-	if err := checkTexts(k); err != nil {
-		return err
 	}
 	given := map[string]bool{"expires": true, "cap": f.cap != "", "limit": f.limit != ""}
 	if err := f.change(k, func(flag string) bool { return given[flag] }); err != nil {
@@ -321,7 +306,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	case actions == 0:
 		return usage("nothing to change: give a limit, --note, --release, --rotate or --revoke")
 	}
-	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
+	return f.change(new(store.Key), given)
 }
 
 // releaseTenant releases the reservations of dead processes on a tenant's account, and prints the account.

@@ -111,13 +111,6 @@ func selectPresets(names []string) ([]paper.Preset, error) {
 		}
 		p, err := paper.Find(name)
 		if err != nil {
-			var known []string
-			for _, p := range paper.Presets() {
-				known = append(known, p.Name)
-			}
-			if near := nearest(name, known); near != "" {
-				return nil, fmt.Errorf("%w\nDid you mean %q?", err, near)
-			}
 			return nil, err
 		}
 		out = append(out, p)

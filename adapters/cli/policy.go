@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/full"
@@ -199,7 +200,7 @@ func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err 
 	if !s.wantsJSON() {
 		fmt.Fprintln(s.Out, path)
 		if f.diff {
-			printDiff(s, string(src), string(out))
+			(&printer{s.Out}).raw(string(diff.Diff(path, src, path+", formatted", out)))
 		}
 	}
 	if f.diff {
@@ -209,18 +210,6 @@ func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err 
 }
 
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
-
-// printDiff compares line by line by number, since formatting hardly ever moves lines.
-func printDiff(s Streams, before, after string) {
-	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	lines := max(len(a), len(b))
-	a, b = append(a, make([]string, lines-len(a))...), append(b, make([]string, lines-len(b))...)
-	for i := range lines {
-		if a[i] != b[i] {
-			fmt.Fprintf(s.Out, "%4d -%s\n     +%s\n", i+1, a[i], b[i])
-		}
-	}
-}
 
 func newPolicyShowCommand(s Streams) *cobra.Command {
 	var f policyFlags

@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -228,15 +227,14 @@ func readQueries(path string) ([]*sdk.Query, error) {
 	}
 	defer file.Close()
 	var list []*sdk.Query
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 16<<20)
-	for n := 1; lines.Scan(); n++ {
-		if strings.TrimSpace(lines.Text()) == "" {
-			continue
-		}
+	for decoder := json.NewDecoder(file); ; {
 		q := new(sdk.Query)
-		if err := json.Unmarshal(lines.Bytes(), q); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		err := decoder.Decode(q)
+		if errors.Is(err, io.EOF) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: query %d: %w", path, len(list)+1, err)
 		}
 		if q.InputTokens == 0 {
 			for _, m := range q.Messages {
@@ -245,5 +243,4 @@ func readQueries(path string) ([]*sdk.Query, error) {
 		}
 		list = append(list, q)
 	}
-	return list, lines.Err()
 }

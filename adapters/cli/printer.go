@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 
@@ -32,4 +33,40 @@ func (p *printer) cut(line string, before int) string {
 		return text.Snip(say.Plain(line), max(most-before, 1), "…")
 	}
 	return line
+}
+
+func (p *printer) table(columns ...column) *grid { return newTable(p.w, columns...) }
+
+// printsJSON is the annotation of commands that support --json.
+const printsJSON = "json"
+
+func hasJSON() map[string]string { return map[string]string{printsJSON: "yes"} }
+
+func (s Streams) wantsJSON() bool { return s.json != nil && *s.json }
+
+// render prints a result as JSON if --json is set, else by calling text.
+func (s Streams) render(result any, text func(p *printer)) error {
+	if s.wantsJSON() {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(result)
+	}
+	text(&printer{s.Out})
+	return nil
+}
+
+// listing prints rows one by one as they become known or, for JSON, collects them and renders one value.
+type listing[Row any] struct {
+	s    Streams
+	rows []Row
+}
+
+func newListing[Row any](s Streams) *listing[Row] { return &listing[Row]{s: s, rows: []Row{}} }
+
+func (l *listing[Row]) add(row Row, line string) {
+	l.rows = append(l.rows, row)
+	if !l.s.wantsJSON() {
+		fmt.Fprintln(l.s.Out, line)
+	}
 }

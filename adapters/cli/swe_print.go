@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -188,10 +189,7 @@ func gist(evidence string) string {
 	if len(lines) > 1 {
 		text = strings.TrimSuffix(text, ":") + ": " + strings.TrimSpace(lines[1])
 	}
-	if r := []rune(text); len(r) > 160 {
-		return string(r[:159]) + "…"
-	}
-	return text
+	return say.Short(text)
 }
 
 func (p *printer) attempt(n int, a *swe.Attempt) {

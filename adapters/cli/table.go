@@ -164,22 +164,13 @@ func (g *grid) list(most int) {
 	}
 }
 
-// terminalOf returns the terminal that w writes to, or nil.
-func terminalOf(w io.Writer) *os.File {
+// terminalWidth returns how many characters a line of the terminal holds, or 0 if w is not a terminal.
+func terminalWidth(w io.Writer) int {
 	if c, ok := w.(*errorWriter); ok {
 		w = c.w
 	}
 	file, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
-		return nil
-	}
-	return file
-}
-
-// terminalWidth returns how many characters a line of the terminal holds, or 0 if w is not a terminal.
-func terminalWidth(w io.Writer) int {
-	file := terminalOf(w)
-	if file == nil {
+	if !ok {
 		return 0
 	}
 	width, _, err := term.GetSize(int(file.Fd()))

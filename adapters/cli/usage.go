@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,33 +17,6 @@ func usage(format string, args ...any) error {
 
 func countTrue(list ...bool) int {
 	return len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
-}
-
-func newCompletionCommand(s Streams) *cobra.Command {
-	scripts := map[string]func(*cobra.Command) error{
-		"bash":       func(root *cobra.Command) error { return root.GenBashCompletionV2(s.Out, true) },
-		"fish":       func(root *cobra.Command) error { return root.GenFishCompletion(s.Out, true) },
-		"powershell": func(root *cobra.Command) error { return root.GenPowerShellCompletionWithDesc(s.Out) },
-		"zsh":        func(root *cobra.Command) error { return root.GenZshCompletion(s.Out) },
-	}
-	shells := slices.Sorted(maps.Keys(scripts))
-	return &cobra.Command{
-		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "How does a shell complete stepfall? Print a script for it",
-		Long: `Print a script that completes stepfall's commands and flags. The shell reads it when it starts:
-
-  bash        source <(stepfall completion bash), in ~/.bashrc; needs the package bash-completion
-  fish        stepfall completion fish > ~/.config/fish/completions/stepfall.fish
-  powershell  stepfall completion powershell | Out-String | Invoke-Expression, in the profile
-  zsh         stepfall completion zsh > "${fpath[1]}/_stepfall", with compinit loaded`,
-		Args: cobra.ExactArgs(1), ValidArgs: shells,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if script := scripts[args[0]]; script != nil {
-				return script(cmd.Root())
-			}
-			return usage("no completion for %q: want %s", args[0], strings.Join(shells, ", "))
-		},
-	}
 }
 
 // explainHelp makes an unknown topic of the help command a usage error.

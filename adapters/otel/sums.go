@@ -3,6 +3,7 @@ package otel
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"sync"
 
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/middleware"
@@ -29,7 +31,7 @@ type sums struct {
 const maxLabels = 100
 
 func newSums(meter metric.Meter) (s sums, err error) {
-	s.tenants, s.models, s.reasons, s.accounts = &boundedSet{}, &boundedSet{}, &boundedSet{}, &tenantAccounts{of: map[string]*savings.Account{}}
+	s.tenants, s.models, s.reasons, s.accounts = &boundedSet{}, &boundedSet{}, &boundedSet{}, &tenantAccounts{}
 	counter := func(into *metric.Int64Counter, name, unit, what string) {
 		if err == nil {
 			*into, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -139,7 +141,7 @@ func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.
 // of an account, so the tenants' savings do not add up to those of all.
 type tenantAccounts struct {
 	all savings.Account
-	mu  sync.RWMutex
+	mu  sync.Mutex
 	of  map[string]*savings.Account
 }
 
@@ -166,9 +168,10 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(savedByAll, a.all.Result().SavedUSD)
-		a.mu.RLock()
-		defer a.mu.RUnlock()
-		for name, account := range a.of {
+		a.mu.Lock()
+		accounts := maps.Clone(a.of)
+		a.mu.Unlock()
+		for name, account := range accounts {
 			r, tenant := account.Result(), attribute.String("tenant", name)
 			o.ObserveFloat64(saved, r.SavedUSD, metric.WithAttributes(tenant))
 			if r.Holdout != nil {
@@ -191,18 +194,9 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 }
 
 func (a *tenantAccounts) tenant(name string) *savings.Account {
-	a.mu.RLock()
-	account := a.of[name]
-	a.mu.RUnlock()
-	if account != nil {
-		return account
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.of[name] == nil {
-		a.of[name] = &savings.Account{}
-	}
-	return a.of[name]
+	return lookup.Entry(&a.of, name)
 }
 
 // boundedSet limits the number of values of a label.

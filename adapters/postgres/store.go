@@ -53,9 +53,7 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Rows: 1000, Refused: isRefused, Fault: fault,
-		// The types are described once, so that bytes are sent as bytes; the server keeps no state.
-		Arrays:  []any{pgx.QueryExecModeCacheDescribe},
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Each: "jsonb_each($1::jsonb)", Refused: isRefused, Fault: fault,
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
 	}
 	err = migrate(ctx, pool, known)

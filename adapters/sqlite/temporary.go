@@ -36,7 +36,7 @@ func NewTemporary(ctx context.Context) (*Temporary, error) {
 	if t.w, err = prepare(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	t.DB = sqlstore.DB{Read: t.w.conn, Write: t.write, Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
+	t.DB = sqlstore.DB{Read: t.w.conn, Write: t.write, Each: "json_each($1)", Blind: true, Refused: isRefused, Fault: fault}
 	return t, nil
 }
 

@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	defer out.f.Close()
+	defer out.log.Close()
 	scratch, err := os.MkdirTemp("", "stepfall-collect")
 	if err != nil {
 		return Summary{}, err

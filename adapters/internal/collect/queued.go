@@ -148,7 +148,7 @@ func QueuedRun(out string) (id string, spentUSD float64, forget func(), err erro
 	if err != nil {
 		return "", 0, nil, err
 	}
-	defer file.f.Close()
+	defer file.log.Close()
 	if fresh == nil {
 		if text, err := os.ReadFile(note); err == nil && strings.HasPrefix(string(text), runName+"-") {
 			return strings.TrimSpace(string(text)), file.spentUSD - file.queuedUSD, forget, nil

@@ -1,12 +1,8 @@
 package collect
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 	"sync"
 
@@ -42,57 +38,30 @@ type key struct{ query, model string }
 // file is the outcome file: append-only, each line synced.
 type file struct {
 	mu   sync.Mutex
-	f    *os.File
+	log  *filelock.Log
 	done map[key]bool
 	// spentUSD is the cost of the outcomes in the file, and queuedUSD of those made by workers.
 	spentUSD, queuedUSD float64
 }
 
-// errLocked prevents two runs from paying for the same outcomes.
-var errLocked = errors.New("another run is writing to this file")
-
-// openFile opens or creates an outcome file, and locks it. It drops a last line that a kill cut off; any other line
-// that is no outcome is an error.
-func openFile(path string) (*file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if err := filelock.Take(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, errLocked), f.Close())
-	}
-	o := &file{f: f, done: map[key]bool{}}
-	if err := o.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
-	}
-	return o, nil
+// openFile opens or creates an outcome file. A line that is no outcome is an error.
+func openFile(path string) (o *file, err error) {
+	o = &file{done: map[key]bool{}}
+	o.log, err = filelock.OpenLog(path, o.load)
+	return o, err
 }
 
-func (o *file) load() error {
-	in, end := bufio.NewReader(o.f), int64(0)
-	for line := 1; ; line++ {
-		text, err := in.ReadBytes('\n')
-		if err == io.EOF {
-			if err := o.f.Truncate(end); err != nil {
-				return err
-			}
-			_, err := o.f.Seek(end, io.SeekStart)
-			return err
-		}
-		if err != nil {
-			return err
-		}
-		var row Outcome
-		if err := json.Unmarshal(text, &row); err != nil || row.QueryID == "" || row.Model == "" {
-			return errors.Join(fmt.Errorf("line %d is not an outcome of stepfall collect", line), err)
-		}
-		o.done[key{row.QueryID, row.Model}] = true
-		o.spentUSD += row.paidUSD()
-		if row.Worker != "" {
-			o.queuedUSD += row.paidUSD()
-		}
-		end += int64(len(text))
+func (o *file) load(line []byte) error {
+	var row Outcome
+	if err := json.Unmarshal(line, &row); err != nil || row.QueryID == "" || row.Model == "" {
+		return errors.Join(errors.New("is not an outcome of stepfall collect"), err)
 	}
+	o.done[key{row.QueryID, row.Model}] = true
+	o.spentUSD += row.paidUSD()
+	if row.Worker != "" {
+		o.queuedUSD += row.paidUSD()
+	}
+	return nil
 }
 
 // paidUSD returns the cost of the calls, the verdict and the signals.
@@ -117,20 +86,5 @@ func (o *file) add(row *Outcome) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n, err := o.f.Write(append(text, '\n')); err != nil {
-		return errors.Join(err, o.cut(n))
-	}
-	return o.f.Sync()
-}
-
-// cut removes the n bytes of a partially written line, as on a full disk: no line may follow half a line.
-func (o *file) cut(n int) error {
-	if n == 0 {
-		return nil
-	}
-	end, err := o.f.Seek(-int64(n), io.SeekCurrent)
-	if err != nil {
-		return err
-	}
-	return o.f.Truncate(end)
+	return o.log.Append(text, true)
 }

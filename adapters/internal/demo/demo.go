@@ -15,7 +15,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
-	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
@@ -99,7 +98,7 @@ type demo struct {
 }
 
 // Run collects outcomes, fits strategies and solves the tasks.
-func Run(ctx context.Context, o Options) (_ *Report, err error) {
+func Run(ctx context.Context, o Options) (*Report, error) {
 	policy, err := policies.Load(o.Policy, policies.LoadOptions{})
 	if err != nil {
 		return nil, err
@@ -107,18 +106,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if len(policy.Models) < 2 || len(policy.Verifiers) == 0 {
 		return nil, fmt.Errorf("%s: the demo needs a policy with at least two models and a verifier that runs tests", o.Policy)
 	}
-	settings := map[string]host.PluginConfig{}
-	for _, p := range policy.Plugins {
-		settings[p.Name] = host.PluginConfig{Path: p.Path, SHA256: p.Checksum, PassEnv: p.Env, StartTimeout: p.StartTimeout}
-	}
-	plugins, err := host.New(host.Config{Plugins: settings, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, plugins.Close()) }()
-	return run(ctx, &o, policy, plugins)
+	return run(ctx, &o, policy, nil)
 }
 
+// run is Run with a loaded policy, and with plugins other than the policy's unless they are nil.
 func run(ctx context.Context, o *Options, policy *policies.Policy, plugins router.Plugins) (_ *Report, err error) {
 	d := &demo{o: o, policy: policy, models: policy.SDKModels(), calls: map[[2]string]sdk.Call{}, report: &Report{}}
 	slices.SortStableFunc(d.models, func(a, b sdk.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })

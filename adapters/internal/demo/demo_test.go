@@ -168,16 +168,21 @@ func TestNoVerdictIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := filepath.Join(filepath.Dir(path), "verifier-tests")
-	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte(`on_unavailable = "fail"`), []byte(`on_unavailable = "abstain"`), 1)
+	text = bytes.Replace(text, []byte(`["go",`), []byte(`["no-such-program",`), 1)
+	text = bytes.Replace(text, []byte(`preflight = false`), []byte(`preflight = true`), 1)
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err = demo.Run(t.Context(), demo.Options{Policy: path, Tasks: list})
-	if err == nil || !strings.HasPrefix(err.Error(), "no task got a verdict") || !strings.Contains(err.Error(), "did not start") {
+	if err == nil || !strings.HasPrefix(err.Error(), "no task got a verdict") || !strings.Contains(err.Error(), "no-such-program") {
 		t.Errorf("error %v", err)
+	}
+	// A broken plugin is found before a model is paid.
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "verifier-tests"), []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sent := server.Calls(tasks.Small)
+	if _, err = demo.Run(t.Context(), demo.Options{Policy: path, Tasks: list}); err == nil || !strings.Contains(err.Error(), "did not start") || server.Calls(tasks.Small) > sent {
+		t.Errorf("error %v, %d calls", err, server.Calls(tasks.Small)-sent)
 	}
 }

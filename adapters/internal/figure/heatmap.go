@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// HeatMap is a grid of values with a scale. Values[y][x] belongs to XTicks[x] and YTicks[y]. Each cell shows its
+// HeatMap is a grid of values in the unit of Scale. Values[y][x] belongs to XTicks[x] and YTicks[y]. Each cell shows its
 // number, so that the map can be read without colours.
 type HeatMap struct {
 	Name             string
@@ -35,9 +35,7 @@ func (h *HeatMap) Figure() *Figure {
 		low, high = 0, 0
 	}
 	return &Figure{Name: h.Name, Width: max(15, 4+1.8*vg.Length(len(h.XTicks))) * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
-		width := c.Max.X - c.Min.X
-		h.cells(low, high).Draw(draw.Crop(c, 4, -width*0.17, 4, -4))
-		h.scale(low, high).Draw(draw.Crop(c, width*0.84, -8, 4, -26))
+		h.cells(low, high).Draw(draw.Crop(c, 4, -8, 4, -4))
 	}}
 }
 
@@ -61,36 +59,11 @@ func blend(t float64, c color.RGBA) color.RGBA {
 }
 
 func (h *HeatMap) cells(low, high float64) *plot.Plot {
-	p := newPlot(Axes{Title: h.Title, X: h.X, Y: h.Y})
+	p := newPlot(Axes{Title: h.Title + ", " + h.Scale, X: h.X, Y: h.Y})
 	p.X.Tick.Marker, p.Y.Tick.Marker = nameTicks(h.XTicks), nameTicks(h.YTicks)
 	p.X.Min, p.X.Max = -0.5, float64(len(h.XTicks))-0.5
 	p.Y.Min, p.Y.Max = -0.5, float64(len(h.YTicks))-0.5
 	p.Add(painter(func(c draw.Canvas, p *plot.Plot) { h.paint(c, p, low, high) }))
-	return p
-}
-
-func (h *HeatMap) scale(low, high float64) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.HideX()
-	p.Y.Label.Text = h.Scale
-	p.Y.Label.TextStyle.Font.Size, p.Y.Tick.Label.Font.Size = 9, 8
-	low = min(low, 0)
-	if high <= low {
-		high = low + 1
-	}
-	p.Y.Min, p.Y.Max, p.X.Min, p.X.Max = low, high, 0, 1
-	p.Add(painter(func(c draw.Canvas, p *plot.Plot) {
-		x, y := p.Transforms(&c)
-		const bands = 100
-		step := (high - low) / bands
-		for i := range bands {
-			from := low + float64(i)*step
-			c.FillPolygon(shade(from+step/2, low, high), []vg.Point{
-				{X: x(0), Y: y(from)}, {X: x(1), Y: y(from)}, {X: x(1), Y: y(from + step)}, {X: x(0), Y: y(from + step)},
-			})
-		}
-	}))
 	return p
 }
 

@@ -75,7 +75,6 @@ func newPlot(a Axes) *plot.Plot {
 		axis.Label.TextStyle.Font.Size = 10
 		axis.Tick.Label.Font.Size = 9
 	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = evenTicks{}, evenTicks{}
 	if a.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
 	}
@@ -266,27 +265,6 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}
-	}
-	return ticks
-}
-
-// evenTicks labels five to ten round numbers.
-type evenTicks struct{}
-
-func (evenTicks) Ticks(low, high float64) []plot.Tick {
-	if !(high > low) {
-		return []plot.Tick{{Value: low, Label: fmt.Sprintf("%.4g", low)}}
-	}
-	step := math.Pow(10, math.Floor(math.Log10((high-low)/5)))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if (high-low)/(m*step) <= 10 {
-			step *= m
-			break
-		}
-	}
-	var ticks []plot.Tick
-	for v := math.Ceil(low/step) * step; v <= high+step/1e6; v += step {
-		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.4g", math.Round(v/step)*step)})
 	}
 	return ticks
 }

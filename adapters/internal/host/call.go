@@ -38,7 +38,6 @@ func (i *instance) estimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk
 // askPlugin calls a method of the plugin's client. It acquires a process and a free slot, sets the deadline, updates the
 // statistics, and retries an idempotent call once if the process was lost, unless money was spent.
 func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration, idempotent bool, req Q, method func(*wire.Client, context.Context, Q) (A, error)) (out A, err error) {
-	begun := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	do := func(ctx context.Context, s *session) (err error) {
@@ -50,7 +49,7 @@ func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration
 	if retried {
 		err = i.tryCall(ctx, callCtx, timeout, do)
 	}
-	i.count(begun, retried, err)
+	i.count(retried, err)
 	return out, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,13 +193,7 @@ func (i *instance) recordEnd(s *session) {
 func (i *instance) recordCrash(err error) {
 	now := time.Now()
 	i.last = err
-	recent := i.crashes[:0]
-	for _, t := range i.crashes {
-		if now.Sub(t) < breakerWindow {
-			recent = append(recent, t)
-		}
-	}
-	i.crashes = append(recent, now)
+	i.crashes = append(slices.DeleteFunc(i.crashes, func(t time.Time) bool { return now.Sub(t) >= breakerWindow }), now)
 	i.pauses++
 	if len(i.crashes) >= breakerCrashes {
 		i.until = now.Add(breakerPause)

@@ -3,8 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
-	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -20,16 +18,11 @@ type Stats struct {
 	Starts  int `json:"starts"`
 	Crashes int `json:"crashes"`
 	Calls   int `json:"calls"`
-	// Errors counts failed calls; Unavailable counts those of them in which the plugin could not be reached.
-	Errors      int `json:"errors"`
-	Unavailable int `json:"unavailable"`
-	Retries     int `json:"retries"`
+	Errors  int `json:"errors"`
+	Retries int `json:"retries"`
 	// ModelCalls is the number of the plugin's model calls, ModelUSD their cost.
 	ModelCalls int     `json:"model_calls,omitempty"`
 	ModelUSD   float64 `json:"model_usd,omitempty"`
-	// Time is the total time of all calls, Longest that of the longest.
-	Time    time.Duration `json:"time_ns"`
-	Longest time.Duration `json:"longest_ns"`
 	// LastError is the reason why the instance is down.
 	LastError string `json:"last_error,omitempty"`
 }
@@ -56,21 +49,15 @@ func (h *Host) Stats() []Stats {
 	return out
 }
 
-func (i *instance) count(begun time.Time, retried bool, err error) {
-	took := time.Since(begun)
+func (i *instance) count(retried bool, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stats.Calls++
-	i.stats.Time += took
-	i.stats.Longest = max(i.stats.Longest, took)
 	if retried {
 		i.stats.Retries++
 	}
 	if err != nil {
 		i.stats.Errors++
-		if errors.Is(err, sdk.ErrPluginUnavailable) {
-			i.stats.Unavailable++
-		}
 	}
 }
 

@@ -46,8 +46,14 @@ func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err
 	return put(ctx, s, k, k.Created)
 }
 
+// longestText bounds the name, tenant and note of a key, in bytes.
+const longestText = 500
+
 func checkTexts(k *store.Key) error {
 	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
+		if n := len(name); n > longestText {
+			return fmt.Errorf("the key's %s has %d bytes: want at most %d", what, n, longestText)
+		}
 		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 			return fmt.Errorf("the key's %s %q has invalid UTF-8 or control characters", what, name)
 		}

@@ -92,9 +92,6 @@ func New(bin string, options ...string) (*Cluster, error) {
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
-// Dir returns the folder of the server's socket.
-func (c *Cluster) Dir() string { return c.dir }
-
 // AdvanceClock advances the server's clock by d from the next Up on. It reports whether that is possible, which needs
 // libfaketime.
 func (c *Cluster) AdvanceClock(d time.Duration) bool {

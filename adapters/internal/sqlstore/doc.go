@@ -28,11 +28,8 @@ type DB struct {
 	// Prefix is prepended to table names: a schema and a dot. Accounts is the name of the accounts table, prefix
 	// included.
 	Prefix, Accounts string
-	// Rows bounds the rows of one statement, 1 or more. SQLite's driver takes time quadratic in the number of values.
-	Rows int
-	// Arrays, when not empty, means that the engine takes a column of all rows as one array argument. They are
-	// prepended to the arguments of such a query and tell the driver how to send them.
-	Arrays []any
+	// Each is the expression that makes rows of the members of $1, a JSON object: json_each($1), or a faster one.
+	Each string
 	// Blind means that the engine has no statistics to choose an index by, and that a unary plus before a column
 	// keeps it from using that column's index, as in SQLite.
 	Blind bool

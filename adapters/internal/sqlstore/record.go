@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -85,41 +84,39 @@ func (d *DB) fault(err error) error {
 	return d.Fault(err)
 }
 
-func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
-	sums := sums{}
-	for part := range slices.Chunk(rows, d.Rows) {
-		byID := make(map[string]*row, len(part))
-		args := make([]any, 0, len(part)*len(stepColumns))
-		for _, r := range part {
-			byID[r.ID] = r
-			args = append(args, r.values()...)
-		}
-		values, args := d.values(len(stepColumns), args)
-		query := "INSERT INTO @steps (" + strings.Join(stepColumns, ", ") + ") " + values + " ON CONFLICT (id) DO NOTHING RETURNING seq, id"
-		fresh, err := collect(ctx, tx, query, args, func(found *sql.Rows) (*row, error) {
-			var seq int64
-			var id string
-			if err := found.Scan(&seq, &id); err != nil {
-				return nil, err
-			}
+func (d *DB) insertRows(ctx context.Context, tx Tx, list []*row) error {
+	byID := make(map[string]*row, len(list))
+	steps := make(rows, len(list))
+	for i, r := range list {
+		byID[r.ID], steps[i] = r, r.values()
+	}
+	source, arg, err := d.source(steps)
+	if err != nil {
+		return err
+	}
+	query := "INSERT INTO @steps (" + strings.Join(stepColumns, ", ") + ") " + source + " ON CONFLICT (id) DO NOTHING RETURNING seq, id"
+	fresh, err := collect(ctx, tx, query, []any{arg}, func(found *sql.Rows) (*row, error) {
+		var seq int64
+		var id string
+		err := found.Scan(&seq, &id)
+		if err == nil {
 			byID[id].Seq = seq
-			return byID[id], nil
-		})
-		if err != nil {
-			return err
 		}
-		if len(fresh) == 0 {
-			continue
-		}
-		args = nil
-		for _, r := range fresh {
-			args = append(args, r.Seq, r.body)
-			sums.add(r)
-		}
-		values, args = d.values(2, args)
-		if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) "+values, args...); err != nil {
-			return err
-		}
+		return byID[id], err
+	})
+	if err != nil || len(fresh) == 0 {
+		return err
+	}
+	sums, bodies := sums{}, make(rows, len(fresh))
+	for i, r := range fresh {
+		bodies[i] = []any{r.Seq, r.body}
+		sums.add(r)
+	}
+	if source, arg, err = d.source(bodies); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) "+source, arg); err != nil {
+		return err
 	}
 	return d.writeSums(ctx, tx, sums)
 }
@@ -127,7 +124,7 @@ func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 // row is a step in the form in which it is written.
 type row struct {
 	store.Step
-	body  document
+	body  string
 	nano  int64
 	calls []callSum
 	// counted is the part of the trace that sums count.
@@ -212,7 +209,7 @@ func rowOf(e store.Entry) (*row, error) {
 			return nil, err
 		}
 	}
-	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t), counted: t.ForSums(), escalated: bit(middleware.HasEscalated(t))}
+	r := &row{body: strings.ToValidUTF8(string(body), "\uFFFD"), nano: nano(t.CostUSD), Step: StepOf(t), counted: t.ForSums(), escalated: bit(middleware.HasEscalated(t))}
 	r.Key = name(key)
 	for i := range t.Calls {
 		c := &r.counted.Calls[i]

@@ -100,7 +100,7 @@ func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	})
 	for len(keys) > 0 {
 		n := 0
-		for n < len(keys) && n < d.Rows && keys[n].table == keys[0].table {
+		for n < len(keys) && keys[n].table == keys[0].table {
 			n++
 		}
 		if err := d.writeTable(ctx, tx, s, keys[:n]); err != nil {
@@ -118,18 +118,18 @@ func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error
 	if table == "runs" {
 		columns = append(columns, "first_ns", "last_ns")
 	}
-	args := make([]any, 0, len(keys)*len(columns))
-	for _, k := range keys {
+	written := make(rows, len(keys))
+	for i, k := range keys {
 		values := map[string]any{"day": k.day, "tenant": k.tenant, "key_id": k.key, "policy": k.policy, "model": k.model, "run": k.model}
 		for _, column := range identity {
-			args = append(args, values[column])
+			written[i] = append(written[i], values[column])
 		}
 		have := s[k]
 		for _, c := range have.counters {
-			args = append(args, c)
+			written[i] = append(written[i], c)
 		}
 		if table == "runs" {
-			args = append(args, have.first, have.last)
+			written[i] = append(written[i], have.first, have.last)
 		}
 	}
 	var set []string
@@ -140,8 +140,11 @@ func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error
 		set = append(set, "first_ns = CASE WHEN excluded.first_ns < runs.first_ns THEN excluded.first_ns ELSE runs.first_ns END",
 			"last_ns = CASE WHEN excluded.last_ns > runs.last_ns THEN excluded.last_ns ELSE runs.last_ns END")
 	}
-	values, args := d.values(len(columns), args)
-	_, err := tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") "+values+
-		" ON CONFLICT ("+strings.Join(identity, ", ")+") DO UPDATE SET "+strings.Join(set, ", "), args...)
+	source, arg, err := d.source(written)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") "+source+
+		" ON CONFLICT ("+strings.Join(identity, ", ")+") DO UPDATE SET "+strings.Join(set, ", "), arg)
 	return err
 }

@@ -82,9 +82,6 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	if err != nil {
 		return nil, err
 	}
-	if len(charges) == 0 {
-		return noReservation{}, nil
-	}
 	held, err := l.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*RefusedError](err); refused {
 		return nil, &shortage{full, amount - full.Left - l.leased.freeAmount(full.Account)}
@@ -113,10 +110,6 @@ func (e *shortage) Unwrap() error { return e.full }
 func (e *shortage) MissingUSD() (usd float64, ofRun bool) {
 	return float64(e.missing) / NanoUSD, strings.HasPrefix(e.full.Account, runPrefix)
 }
-
-type noReservation struct{}
-
-func (noReservation) Settle(context.Context, float64) error { return nil }
 
 // reservation is a reservation of US dollars on several accounts.
 type reservation struct{ held *Hold }

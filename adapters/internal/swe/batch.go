@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // Batch runs many tasks.
@@ -145,26 +146,16 @@ func WritePredictions(path, model string, results []*Result) error {
 			return err
 		}
 	}
-	temp := path + ".part"
-	if err := os.WriteFile(temp, []byte(b.String()), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return regular.Replace(path, []byte(b.String()), 0o644)
 }
 
 // Summary aggregates the results of a batch.
 type Summary struct {
-	Tasks   int     `json:"tasks"`
-	Solved  int     `json:"solved"`
-	Failed  int     `json:"failed"`
-	Errors  int     `json:"errors"`
-	Open    int     `json:"open"`
-	Calls   int     `json:"calls"`
-	CostUSD float64 `json:"cost_usd"`
+	Tasks, Solved, Failed, Errors, Open, Calls int
+
+	CostUSD float64
 	// CutOffUSD was paid on top of CostUSD, for attempts that were interrupted.
-	CutOffUSD float64 `json:"cut_off_usd,omitempty"`
-	// ByModel counts the attempts of each model.
-	ByModel map[string]int `json:"attempts_by_model"`
+	CutOffUSD float64
 }
 
 // NotJudged returns why none of the finished tasks has a verdict. It is empty when one has, and when no task is
@@ -190,7 +181,7 @@ func NotJudged(results []*Result) string {
 
 // Summarise counts results; nil and unfinished results count as open.
 func Summarise(results []*Result) Summary {
-	s := Summary{Tasks: len(results), ByModel: map[string]int{}}
+	s := Summary{Tasks: len(results)}
 	for _, r := range results {
 		r = cmp.Or(r, &Result{Unfinished: true})
 		switch {
@@ -206,9 +197,6 @@ func Summarise(results []*Result) Summary {
 		s.Calls += r.Calls
 		s.CostUSD += r.CostUSD
 		s.CutOffUSD += r.CutOffUSD
-		for _, a := range r.Attempts {
-			s.ByModel[a.Model]++
-		}
 	}
 	return s
 }

@@ -1,15 +1,9 @@
 package swe
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
 	"github.com/stepfall/stepfall/sdk"
@@ -23,8 +17,7 @@ type Journal struct {
 	// writeLine writes a record. With isSynced it also syncs, so that this and all earlier records survive a crash of the
 	// machine.
 	writeLine func(line []byte, isSynced bool) error
-	file      *os.File // nil where a queue keeps the records
-	end       int64    // offset behind the last whole line of file
+	log       *filelock.Log // nil where a queue keeps the records
 	attempts  map[string][]AttemptRecord
 	results   map[string]Result
 	spentUSD  float64
@@ -64,35 +57,13 @@ type record struct {
 	Event string `json:"event,omitempty"`
 }
 
-// ErrLocked means that another process uses the journal.
-var ErrLocked = errors.New("another run is using this journal")
-
-// OpenJournal opens or creates a journal. A last line that was cut off by a kill is dropped; any other damage is an
-// error.
-func OpenJournal(path string) (*Journal, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+// OpenJournal opens or creates a journal. A damaged line is an error.
+func OpenJournal(path string) (j *Journal, err error) {
+	j = newJournal()
+	if j.log, err = filelock.OpenLog(path, j.load); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	err = filelock.Take(file)
-	for tries := 0; err != nil && tries < 10; tries++ {
-		// A killed run that was just starting a program holds the lock until the child has called exec.
-		time.Sleep(50 * time.Millisecond)
-		err = filelock.Take(file)
-	}
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
-	}
-	j := newJournal()
-	j.file, j.writeLine = file, j.append
-	if err := j.load(); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
+	j.writeLine = j.log.Append
 	return j, nil
 }
 
@@ -100,24 +71,13 @@ func newJournal() *Journal {
 	return &Journal{attempts: map[string][]AttemptRecord{}, results: map[string]Result{}, openUSD: map[string]float64{}, queued: map[int64]bool{}}
 }
 
-func (j *Journal) load() error {
-	in := bufio.NewReaderSize(j.file, 1<<20)
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			// A line without a newline was being written when the run was killed.
-			return j.file.Truncate(j.end)
-		}
-		if err != nil {
-			return err
-		}
-		var r record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("line %d is damaged: %w", number, err)
-		}
-		j.add(&r)
-		j.end += int64(len(line))
+func (j *Journal) load(line []byte) error {
+	var r record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fmt.Errorf("is damaged: %w", err)
 	}
+	j.add(&r)
+	return nil
 }
 
 func (j *Journal) add(r *record) {
@@ -157,20 +117,6 @@ func (j *Journal) write(r record) error {
 	}
 	j.add(&r)
 	return nil
-}
-
-// append writes a line to the file in one write, then syncs: after a crash the line is whole, or cut off at the end
-// of the file.
-func (j *Journal) append(line []byte, isSynced bool) error {
-	n, err := j.file.WriteAt(append(line, '\n'), j.end)
-	if err != nil {
-		return errors.Join(err, j.file.Truncate(j.end))
-	}
-	j.end += int64(n)
-	if !isSynced {
-		return nil
-	}
-	return j.file.Sync()
 }
 
 // Attempt returns a finished attempt by its key. j can be nil.
@@ -237,4 +183,4 @@ func (j *Journal) workerName() string {
 }
 
 // Close closes the file and releases the lock.
-func (j *Journal) Close() error { return j.file.Close() }
+func (j *Journal) Close() error { return j.log.Close() }

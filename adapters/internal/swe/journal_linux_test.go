@@ -2,34 +2,12 @@ package swe
 
 import (
 	"errors"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
-
-// Only a partial last line is dropped; a read error drops nothing.
-func TestJournalThatCannotBeReadIsNotCut(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	const text = "{\"paid\":{\"instance_id\":\"a\",\"usd\":1}}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j := newJournal()
-	var err error
-	if j.file, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	if err := j.load(); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("loading what cannot be read: %v", err)
-	}
-	if kept, err := os.ReadFile(path); string(kept) != text {
-		t.Errorf("%q, %v", kept, err)
-	}
-}
 
 // A record that a full disk truncated does not corrupt the next one.
 func TestJournalGoesOnAfterAPartialWrite(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"github.com/tmc/langchaingo/llms/openai"
 
+	"github.com/stepfall/stepfall/adapters/internal/filelock"
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/internal/tasks"
@@ -274,7 +275,7 @@ func TestJournalRefusesASecondRunAndDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := swe.OpenJournal(path); !errors.Is(err, swe.ErrLocked) {
+	if _, err := swe.OpenJournal(path); !errors.Is(err, filelock.ErrLocked) {
 		t.Errorf("a second run: %v, want ErrLocked", err)
 	}
 	if err := j.Close(); err != nil {

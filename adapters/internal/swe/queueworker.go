@@ -119,17 +119,17 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 	return own, nil
 }
 
+// maxCostedRuns bounds the runs whose costs a worker remembers.
+const maxCostedRuns = 64
+
 // costsOf returns the attempt costs that this worker has seen in a run.
 func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.costs == nil || len(h.costs) > 64 {
-		h.costs = map[string]*trajectoryCosts{}
-	}
 	if h.costs[run] == nil {
-		h.costs[run] = newTrajectoryCosts()
+		lookup.MakeRoom(&h.costs, maxCostedRuns)
 	}
-	return h.costs[run]
+	return lookup.Entry(&h.costs, run)
 }
 
 func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository, error) {

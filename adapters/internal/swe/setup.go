@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -19,7 +20,7 @@ import (
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
 	s := Setup{TestCommand: verifierCommand(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
-	s.Step.Cost = newTrajectoryCosts()
+	s.Step.Cost = &trajectoryCosts{}
 	for _, v := range r.Policy().Verifiers {
 		if v.Plugin == "verifier-command" {
 			s.Notes = append(s.Notes, fmt.Sprintf("verifier %s runs its command in the tree WITHOUT the patch, which it is given as the answer: let it apply the patch to a copy, or use verifier-tests", v.Name))
@@ -99,20 +100,21 @@ const (
 // trajectoryCosts predicts the cost of an attempt by the mean of the model's earlier attempts, and before the first
 // by the expected tokens. It is safe for concurrent use.
 type trajectoryCosts struct {
-	mu  sync.Mutex
-	sum map[string]float64
-	n   map[string]int
+	mu sync.Mutex
+	of map[string]*attemptCosts // by model
 }
 
-func newTrajectoryCosts() *trajectoryCosts {
-	return &trajectoryCosts{sum: map[string]float64{}, n: map[string]int{}}
+type attemptCosts struct {
+	usd float64
+	n   int
 }
 
 func (c *trajectoryCosts) record(model string, usd float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sum[model] += usd
-	c.n[model]++
+	of := lookup.Entry(&c.of, model)
+	of.usd += usd
+	of.n++
 }
 
 func (c *trajectoryCosts) EstimateCost(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
@@ -121,8 +123,8 @@ func (c *trajectoryCosts) EstimateCost(_ context.Context, req *sdk.CostRequest) 
 	out := &sdk.CostResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 	for i, m := range req.Models {
 		mean := m.Price.CostUSD(sdk.Usage{InputTokens: expectedInput, OutputTokens: expectedOutput})
-		if n := c.n[m.Name]; n > 0 {
-			mean = c.sum[m.Name] / float64(n)
+		if of := c.of[m.Name]; of != nil {
+			mean = of.usd / float64(of.n)
 		}
 		out.Estimates[i] = sdk.Estimate{Mean: mean}
 	}

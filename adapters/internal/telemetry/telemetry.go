@@ -146,8 +146,8 @@ type Gauges struct {
 const (
 	storeTimeout = 2 * time.Second
 	maxAccounts  = 100
-	// The accounts are read again in the background after accountsMaxAge, or after restFactor times the duration
-	// of the last read if that is longer.
+	// The accounts are read again after accountsMaxAge, or after restFactor times the duration of the last read if that is
+	// longer.
 	accountsMaxAge = 10 * time.Second
 	restFactor     = 100
 )
@@ -201,10 +201,9 @@ func (t *Telemetry) Watch(g Gauges) error {
 
 // largestAccounts are the largest accounts as of the last read.
 type largestAccounts struct {
-	mu      sync.Mutex
-	list    []store.Balance
-	next    time.Time // time of the next read
-	reading bool
+	mu   sync.Mutex
+	list []store.Balance
+	next time.Time // time of the next read
 }
 
 // observe reports whether the store can be used, and its largest accounts.
@@ -221,38 +220,20 @@ func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s stor
 	}
 }
 
-// get returns the accounts. It waits for the store only in the first call, and in a call more than a minute after
-// a read was due, because the next call may be as late. Otherwise the accounts are read in the background.
+// get returns the accounts, and reads them again if that is due.
 func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begun := time.Now()
-	switch {
-	case l.reading || begun.Before(l.next):
-	case begun.After(l.next.Add(time.Minute)):
-		list, err := store.Largest(ctx, s, maxAccounts)
-		l.replace(begun, list, err)
-	default:
-		l.reading = true
-		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
-			defer cancel()
-			list, err := store.Largest(ctx, s, maxAccounts)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.replace(begun, list, err)
-		}()
+	if begun.Before(l.next) {
+		return l.list
 	}
-	return l.list
-}
-
-// replace sets the list, unless reading it failed, and the time of the next read. The lock is held.
-func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err error) {
-	now := time.Now()
-	l.reading, l.next = false, now.Add(max(accountsMaxAge, restFactor*now.Sub(begun)))
-	if err == nil {
+	if list, err := store.Largest(ctx, s, maxAccounts); err == nil {
 		l.list = list
 	}
+	now := time.Now()
+	l.next = now.Add(max(accountsMaxAge, restFactor*now.Sub(begun)))
+	return l.list
 }
 
 // Close exports pending data and shuts the exporters down.

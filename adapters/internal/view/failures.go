@@ -139,7 +139,6 @@ func latencyChart(traces []*sdk.Trace) *chart {
 	}
 	c := &chart{ID: "latency", Title: "Time of steps", X: "time", Y: "seconds", Time: true, Note: "Each point is the median, and the 95th percentile, of an equal number of steps."}
 	half, most95 := series{Name: "half of the steps", Kind: "line"}, series{Name: "95 of 100", Kind: "line"}
-	longest := time.Duration(0)
 	for k := range parts {
 		part := traces[k*len(traces)/parts : (k+1)*len(traces)/parts]
 		took := make([]time.Duration, len(part))
@@ -147,20 +146,11 @@ func latencyChart(traces []*sdk.Trace) *chart {
 			took[i] = t.Duration
 		}
 		p50, p95 := percentiles(took)
-		longest = max(longest, p95)
 		at := part[len(part)/2].Start
 		x := float64(at.UnixMilli()) / 1000
 		half.Points = append(half.Points, point{X: x, Y: p50.Seconds(), XText: clock(at), YText: duration(p50)})
 		most95.Points = append(most95.Points, point{X: x, Y: p95.Seconds(), XText: clock(at), YText: duration(p95)})
 	}
 	c.Series = []series{half, most95}
-	if longest < time.Second {
-		c.Y = "milliseconds"
-		for _, s := range c.Series {
-			for i := range s.Points {
-				s.Points[i].Y *= 1000
-			}
-		}
-	}
 	return c
 }

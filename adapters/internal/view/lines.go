@@ -280,11 +280,5 @@ func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 
 // firstBytes returns the first n bytes of a text, or fewer so as not to split a character.
 func firstBytes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && text[n]&0xC0 == 0x80 {
-		n--
-	}
-	return text[:n]
+	return strings.ToValidUTF8(text[:min(n, len(text))], "")
 }

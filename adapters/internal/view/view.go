@@ -8,11 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
-	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -111,7 +108,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /compare", page(v, "compare", v.compare))
 	mux.HandleFunc("GET /why.json", v.whyJSON)
 	mux.HandleFunc("GET /live", v.live)
-	mux.HandleFunc("GET /assets/{name}", asset)
+	mux.Handle("GET /assets/{name}", http.FileServerFS(files))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		v.fail(w, fmt.Errorf("no such page: %w", store.ErrNotFound))
 	})
@@ -147,17 +144,6 @@ func secure(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
-}
-
-func asset(w http.ResponseWriter, r *http.Request) {
-	data, err := fs.ReadFile(files, "assets/"+path.Base(r.PathValue("name")))
-	if err != nil {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(r.PathValue("name"))))
-	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(data)
 }
 
 type frame struct {

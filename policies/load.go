@@ -305,8 +305,7 @@ func (l *loader) build(path string) (*Policy, error) {
 	}
 	p.expandCandidates()
 	l.setTimeouts(p)
-	l.sortSettings()
-	p.Warnings, p.settings = diags, l.settings
+	p.Warnings, p.settings = diags, slices.DeleteFunc(l.settings, func(s Setting) bool { return s.Origin == "" })
 	secrets := l.secrets
 	p.secrets = func() []string { return secrets }
 	p.Checksum = checksum(p.settings)

@@ -3,7 +3,6 @@ package policies
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -91,41 +90,4 @@ func Format(name string, src []byte) ([]byte, error) {
 		return nil, l.finish()
 	}
 	return hclwrite.Format(src), nil
-}
-
-// sortSettings sorts the settings by the order of the language, and labelled blocks by their order in the files.
-func (l *loader) sortSettings() {
-	ranks := make(map[*string][]int, len(l.settings))
-	for i := range l.settings {
-		ranks[&l.settings[i].Path[0]] = l.rank(l.settings[i].Path)
-	}
-	slices.SortStableFunc(l.settings, func(a, b Setting) int {
-		if c := slices.Compare(ranks[&a.Path[0]], ranks[&b.Path[0]]); c != 0 {
-			return c
-		}
-		return slices.Compare(a.Path, b.Path)
-	})
-}
-
-// rank returns the position of a path: at each level, that of the argument or block, with arguments first.
-func (l *loader) rank(path []string) []int {
-	const blocksFrom = 1000
-	var rank []int
-	b := language()
-	for i := 0; i < len(path) && !b.free; i++ {
-		if k := slices.IndexFunc(b.args, func(a argument) bool { return a.name == path[i] }); k >= 0 && i == len(path)-1 {
-			return append(rank, k)
-		}
-		k := slices.IndexFunc(b.blocks, func(sub *block) bool { return sub.name == path[i] })
-		if k < 0 {
-			return rank
-		}
-		b = b.blocks[k]
-		rank = append(rank, blocksFrom+k)
-		if b.label >= 0 && i+1 < len(path) {
-			i++
-			rank = append(rank, l.header(path[:i+1]).first)
-		}
-	}
-	return rank
 }

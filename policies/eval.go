@@ -121,12 +121,10 @@ func (l *loader) evalLocals(tree map[string]any) {
 		id, isLocal := tree[name].(leaf)
 		_, isKnown := l.locals[name]
 		switch at := slices.Index(open, name); {
-		case !isLocal:
-			return
 		case at >= 0:
 			l.complain(l.values[id].at, fmt.Sprintf("local %s refers to itself", name), strings.Join(append(open[at:], name), " -> "), "Give one of them a value of its own.")
 			return
-		case isKnown:
+		case !isLocal || isKnown:
 			return
 		}
 		open = append(open, name)

@@ -69,12 +69,6 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 // pick returns the deployment for the attempt, counted from 1, among those whose circuit is closed,
 // or nil, and whether another one follows in this round. Paused deployments come last.
 func (t *target) pick(attempt int) (d *deployment, more bool) {
-	if len(t.deployments) == 1 {
-		if d = t.deployments[0]; d.breaker.permits() {
-			return d, false
-		}
-		return nil, false
-	}
 	n, now := len(t.deployments), time.Now()
 	for at := (attempt - 1) % n; at < n; at++ {
 		if d = t.deployments[at]; !d.notBefore().After(now) && d.breaker.permits() {

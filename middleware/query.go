@@ -70,11 +70,9 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	return c
 }
 
-// Label keys that the middleware sets on queries, to be read by checks.
-const (
-	// labelProtocol names the format that the agent expects of answers, "mrkl" or "conversational"; unset for none.
-	labelProtocol = "stepfall.protocol"
-)
+// labelProtocol is the label of a query that names the format that the agent expects of answers, "mrkl" or
+// "conversational", for checks; unset for none.
+const labelProtocol = "stepfall.protocol"
 
 // neededCall returns the tool that the model is required to call, or "".
 func (c *call) neededCall() string {

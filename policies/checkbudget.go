@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 type moneyCap struct {
@@ -21,7 +22,7 @@ func (l *loader) checkBudget(p *Policy) {
 	// A profile has measured costs, compared with which expected_output_tokens is only a guess.
 	if p.Fit == nil && b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
 		l.complain(l.originAt("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
-			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
+			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, threeDigits(usual.usd), number(b.ExpectedUSD)),
 			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to your usual length.")
 	}
 	caps := []moneyCap{
@@ -45,7 +46,7 @@ func (l *loader) checkCaps(caps []moneyCap, cheapest string, usd float64) {
 	for i, c := range caps {
 		if c.usd < usd {
 			l.complain(c.at, fmt.Sprintf("%s leaves no room for a single call", c.name),
-				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest model, costs %s US dollars.", cheapest, number(round(usd))),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest model, costs %s US dollars.", cheapest, threeDigits(usd)),
 				"Raise the cap, or lower max_output_tokens of a model.")
 		}
 		for _, inner := range caps[:i] {
@@ -79,7 +80,7 @@ func (l *loader) warnExcludedModels(p *Policy, caps []moneyCap) {
 		m := &p.Models[i]
 		if usd := longestAnswerUSD(m); usd > lowest.usd {
 			l.warn(lowest.at, fmt.Sprintf("%s excludes model %q", lowest.name, m.Name),
-				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, %d tokens, costs %s US dollars. It is asked only if a request sets a lower max_tokens.", m.Name, m.MaxOutputTokens, number(round(usd))),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, %d tokens, costs %s US dollars. It is asked only if a request sets a lower max_tokens.", m.Name, m.MaxOutputTokens, threeDigits(usd)),
 				"Raise the cap, or set max_output_tokens of the model to what its answers need.")
 		}
 	}
@@ -118,11 +119,8 @@ func cheapestAnswers(p *Policy) (usual, worst answerPrice, ok bool) {
 	return usual, worst, len(p.Models) > 0
 }
 
-// round returns usd to three significant digits.
-func round(usd float64) float64 {
-	var out float64
-	if _, err := fmt.Sscan(fmt.Sprintf("%.3g", usd), &out); err != nil {
-		return usd
-	}
-	return out
+// threeDigits returns usd to three significant digits.
+func threeDigits(usd float64) string {
+	digits, _ := strconv.ParseFloat(strconv.FormatFloat(usd, 'g', 3, 64), 64) // cannot fail for such a text
+	return number(digits)
 }

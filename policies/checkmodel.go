@@ -86,7 +86,9 @@ func (l *loader) checkPrices(m *Model, path []string) {
 func (l *loader) addFacts(m *Model, facts *Catalog, priced bool, path []string) {
 	origin := fmt.Sprintf("catalogue %s of %s", facts.Name, facts.AsOf)
 	add := func(value string, keys ...string) {
-		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})
+		at := slices.Concat(path, keys)
+		i := slices.IndexFunc(l.settings, func(s Setting) bool { return slices.Equal(s.Path, at) })
+		l.settings[i].Value, l.settings[i].Origin = value, origin
 	}
 	addTokens := func(key string, to *int, tokens int) {
 		if !l.isGiven(path, key) && tokens > 0 {
@@ -100,10 +102,13 @@ func (l *loader) addFacts(m *Model, facts *Catalog, priced bool, path []string) 
 		m.Capabilities = facts.Capabilities
 		add(render(reflect.ValueOf(m.Capabilities)), "capabilities")
 	}
-	if !priced {
-		m.Price = facts.Price
+	if !priced { // but an override may have set some of the prices
+		own := reflect.ValueOf(&m.Price).Elem()
 		language().block("model").block("price").visit(reflect.ValueOf(facts.Price), []string{"price"}, func(keys []string, a *argument, v reflect.Value) {
-			add(render(v), keys...)
+			if !l.isGiven(append(slices.Clone(path), "price"), a.name) {
+				own.Field(a.field).Set(v)
+				add(render(v), keys...)
+			}
 		})
 	}
 }

@@ -96,7 +96,7 @@ func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[st
 			continue
 		}
 		out[key] = fromCty(result)
-		l.settings = append(l.settings, Setting{Path: at, Value: render(reflect.ValueOf(out[key])), Origin: l.originOf(v)})
+		l.addSetting(path, key, render(reflect.ValueOf(out[key])), l.originOf(v))
 	}
 }
 

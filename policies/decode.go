@@ -41,16 +41,17 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 			if a.required {
 				l.complain(l.blockOrigin(path), fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
 			}
-			if a.fallback != "" && a.applies(label) {
+			switch {
+			case a.fallback != "" && a.applies(label):
 				l.setDefault(a, dst.Field(a.field), path)
+			case len(path) > 0 && path[0] == "model":
+				l.addSetting(path, a.name, "", "") // the catalogue may have it
 			}
 			continue
 		}
 		l.places[strings.Join(append(slices.Clone(path), a.name), delim)] = id
 		if l.assign(a, l.values[id], dst.Field(a.field)) {
-			l.settings = append(l.settings, Setting{
-				Path: append(slices.Clone(path), a.name), Value: render(dst.Field(a.field)), Origin: l.originOf(l.values[id]),
-			})
+			l.addSetting(path, a.name, render(dst.Field(a.field)), l.originOf(l.values[id]))
 		} else {
 			l.faulty[strings.Join(path, delim)] = true
 		}
@@ -103,7 +104,12 @@ func (l *loader) setDefault(a *argument, dst reflect.Value, path []string) {
 	if err != nil || !l.assignPlain(a, value{}, v, false, dst) {
 		panic("policies: invalid default of " + a.name)
 	}
-	l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), a.name), Value: render(dst), Origin: "default"})
+	l.addSetting(path, a.name, render(dst), "default")
+}
+
+// addSetting adds a setting. Settings are added in the order of the language; one without an origin is dropped at the end.
+func (l *loader) addSetting(path []string, argument, value, origin string) {
+	l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), argument), Value: value, Origin: origin})
 }
 
 // orderLabels returns the labels under path in the order of their first definitions.

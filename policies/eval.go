@@ -115,31 +115,26 @@ func (l *loader) scope(dir string) *hcl.EvalContext {
 // evalLocals evaluates the locals in the order of their dependencies.
 func (l *loader) evalLocals(tree map[string]any) {
 	l.locals = map[string]cty.Value{}
-	states := map[string]int{} // 1: being evaluated, 2: done
-	var open []string          // those being evaluated, outermost first
+	var open []string // those being evaluated, outermost first
 	var visit func(name string)
 	visit = func(name string) {
-		id, ok := tree[name].(leaf)
-		if !ok || states[name] == 2 {
+		id, isLocal := tree[name].(leaf)
+		_, isKnown := l.locals[name]
+		switch at := slices.Index(open, name); {
+		case at >= 0:
+			l.complain(l.values[id].at, fmt.Sprintf("local %s refers to itself", name), strings.Join(append(open[at:], name), " -> "), "Give one of them a value of its own.")
+			return
+		case !isLocal || isKnown:
 			return
 		}
-		v := l.values[id]
-		if states[name] == 1 {
-			l.complain(v.at, fmt.Sprintf("local %s refers to itself", name), strings.Join(append(open[slices.Index(open, name):], name), " -> "), "Give one of them a value of its own.")
-			return
-		}
-		states[name] = 1
 		open = append(open, name)
 		l.locals[name] = cty.DynamicVal
-		for _, used := range localsOf(v.expr) {
+		for _, used := range localsOf(l.values[id].expr) {
 			visit(used)
 		}
-		states[name] = 2
 		open = open[:len(open)-1]
-		if result, ok := l.eval(v, tree); ok {
+		if result, ok := l.eval(l.values[id], tree); ok {
 			l.locals[name] = result
-		} else {
-			l.locals[name] = cty.DynamicVal
 		}
 	}
 	for _, name := range sortedKeys(tree) {

@@ -39,6 +39,23 @@ func TestAWrongValueIsNoMatterWhenALaterLayerSetsIt(t *testing.T) {
 	}
 }
 
+// An override of one price of a model without a price block leaves the others to the catalogue.
+func TestAnOverriddenPriceKeepsTheOthers(t *testing.T) {
+	text := "model \"small\" {\n  provider = \"openai\"\n  served = \"gpt-4o-mini\"\n}\nstrategy \"route\" {\n  lambda = 1\n}\n"
+	p := load(t, text, policies.LoadOptions{Sets: []string{"model.small.price.input_usd_per_million=5"}})
+	if got := p.Models[0].Price; got.Input != 5 || got.Output != load(t, text, policies.LoadOptions{}).Models[0].Price.Output {
+		t.Errorf("prices: %+v", got)
+	}
+	var shown strings.Builder
+	if err := p.Show(&shown, policies.ShowOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	load(t, shown.String(), policies.LoadOptions{}) // no price is shown twice
+	if _, err := tryLoad(t, text, policies.LoadOptions{Sets: []string{"model.small.price.input_usd_per_million=much"}}); err == nil {
+		t.Error("a price that is no number is accepted")
+	}
+}
+
 func TestIncludedFilesAreBelowTheIncludingOne(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

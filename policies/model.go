@@ -175,28 +175,15 @@ func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddin
 
 // SDK returns the model as a type of package sdk, with prices that follow from others filled in.
 func (m *Model) SDK() sdk.Model {
-	s := sdk.Model{
+	can := func(what string) bool { return slices.Contains(m.Capabilities, what) }
+	return sdk.Model{
 		Name: m.Name, Provider: m.Provider, Served: m.Served,
 		Price:         m.Price.SDK(),
 		ContextTokens: m.ContextTokens, MaxOutputTokens: m.MaxOutputTokens,
+		Capabilities: sdk.Capabilities{
+			Tools: can("tools"), Images: can("images"), JSONMode: can("json_mode"), JSONSchema: can("json_schema"), LogProbs: can("log_probs"), Reasoning: can("reasoning"),
+		},
 	}
-	for _, c := range m.Capabilities {
-		switch c {
-		case "tools":
-			s.Capabilities.Tools = true
-		case "images":
-			s.Capabilities.Images = true
-		case "json_mode":
-			s.Capabilities.JSONMode = true
-		case "json_schema":
-			s.Capabilities.JSONSchema = true
-		case "log_probs":
-			s.Capabilities.LogProbs = true
-		case "reasoning":
-			s.Capabilities.Reasoning = true
-		}
-	}
-	return s
 }
 
 // SDK returns the price as a type of package sdk. A price of 0 for cached input, cache writes or reasoning is

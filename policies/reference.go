@@ -101,15 +101,7 @@ func (b *block) write(out *strings.Builder, outer []string) {
 }
 
 func isDescribedElsewhere(path []string, name string) bool {
-	switch path[0] {
-	case "catalog":
-		return name == "price"
-	case "verifier":
-		return true
-	case "match":
-		return true
-	}
-	return false
+	return path[0] == "verifier" || path[0] == "match" || path[0] == "catalog" && name == "price"
 }
 
 func (b *block) writeArguments(out *strings.Builder) {

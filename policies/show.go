@@ -3,7 +3,6 @@ package policies
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -22,63 +21,47 @@ type ShowOptions struct {
 // Show writes the effective policy as one file that loads to the same policy. Secrets are written as the
 // env() calls that read them.
 func (p *Policy) Show(w io.Writer, o ShowOptions) error {
-	root := &blockWriter{}
+	var b strings.Builder
+	var open []string // the heads of the blocks that the last line is in
 	for _, s := range p.settings {
 		if s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults || s.Path[0] == "include" {
 			continue
 		}
-		line := fmt.Sprintf("%s = %s", s.Path[len(s.Path)-1], s.Value)
-		if o.Origins {
-			line += " # " + strings.ReplaceAll(s.Origin, "\n", " ")
+		heads, same := blockHeads(s.Path), 0
+		for same < min(len(open), len(heads)) && open[same] == heads[same] {
+			same++
 		}
-		root.add(language(), s.Path, line)
+		b.WriteString(strings.Repeat("}\n", len(open)-same))
+		for i, head := range heads[same:] {
+			if same+i == 0 && b.Len() > 0 {
+				b.WriteString("\n")
+			}
+			b.WriteString(head + " {\n")
+		}
+		open = heads
+		fmt.Fprintf(&b, "%s = %s", s.Path[len(s.Path)-1], s.Value)
+		if o.Origins {
+			b.WriteString(" # " + strings.ReplaceAll(s.Origin, "\n", " "))
+		}
+		b.WriteString("\n")
 	}
-	var b strings.Builder
-	root.write(&b)
+	b.WriteString(strings.Repeat("}\n", len(open)))
 	_, err := w.Write(hclwrite.Format([]byte(b.String())))
 	return err
 }
 
-type blockWriter struct {
-	head   string
-	lines  []string
-	blocks []*blockWriter
-}
-
-func (s *blockWriter) add(b *block, path []string, line string) {
-	if len(path) == 1 {
-		s.lines = append(s.lines, line)
-		return
-	}
-	head, rest := path[0], path[1:]
-	sub := b.block(head)
-	if sub != nil && sub.label >= 0 {
-		head += " " + quote(rest[0])
-		rest = rest[1:]
-	}
-	for _, inner := range s.blocks {
-		if inner.head == head {
-			inner.add(sub, rest, line)
-			return
+// blockHeads returns the opening lines of the blocks that hold an argument: types and labels.
+func blockHeads(path []string) (heads []string) {
+	b := language()
+	for i := 0; i < len(path)-1; i++ {
+		head := path[i]
+		if b = b.block(head); b != nil && b.label >= 0 {
+			i++
+			head += " " + quote(path[i])
 		}
+		heads = append(heads, head)
 	}
-	inner := &blockWriter{head: head}
-	s.blocks = append(s.blocks, inner)
-	inner.add(sub, rest, line)
-}
-
-func (s *blockWriter) write(b *strings.Builder) {
-	for _, line := range s.lines {
-		b.WriteString(line + "\n")
-	}
-	for i, inner := range s.blocks {
-		if s.head == "" && (i > 0 || len(s.lines) > 0) {
-			b.WriteString("\n")
-		}
-		b.WriteString(inner.head + " {\n")
-		inner.write(b)
-		b.WriteString("}\n")
-	}
+	return heads
 }
 
 // Format returns src in the standard format: two spaces per level, equals signs aligned. If src cannot
@@ -91,41 +74,4 @@ func Format(name string, src []byte) ([]byte, error) {
 		return nil, l.finish()
 	}
 	return hclwrite.Format(src), nil
-}
-
-// sortSettings sorts the settings by the order of the language, and labelled blocks by their order in the files.
-func (l *loader) sortSettings() {
-	ranks := make(map[*string][]int, len(l.settings))
-	for i := range l.settings {
-		ranks[&l.settings[i].Path[0]] = l.rank(l.settings[i].Path)
-	}
-	slices.SortStableFunc(l.settings, func(a, b Setting) int {
-		if c := slices.Compare(ranks[&a.Path[0]], ranks[&b.Path[0]]); c != 0 {
-			return c
-		}
-		return slices.Compare(a.Path, b.Path)
-	})
-}
-
-// rank returns the position of a path: at each level, that of the argument or block, with arguments first.
-func (l *loader) rank(path []string) []int {
-	const blocksFrom = 1000
-	var rank []int
-	b := language()
-	for i := 0; i < len(path) && !b.free; i++ {
-		if k := slices.IndexFunc(b.args, func(a argument) bool { return a.name == path[i] }); k >= 0 && i == len(path)-1 {
-			return append(rank, k)
-		}
-		k := slices.IndexFunc(b.blocks, func(sub *block) bool { return sub.name == path[i] })
-		if k < 0 {
-			return rank
-		}
-		b = b.blocks[k]
-		rank = append(rank, blocksFrom+k)
-		if b.label >= 0 && i+1 < len(path) {
-			i++
-			rank = append(rank, l.header(path[:i+1]).first)
-		}
-	}
-	return rank
 }

@@ -134,7 +134,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	return &Gateway{
 		o: o, origins: allowed, started: time.Now(), underway: requestCounter{counts: map[string]int{}}, items: newMemoryNotes(),
-		retries:  retries{seed: maphash.MakeSeed(), until: map[uint64]waitingRequest{}},
+		retries:  retries{seed: maphash.MakeSeed()},
 		refusals: refusalLog{seed: maphash.MakeSeed(), lines: map[uint64]loggedRefusal{}},
 	}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Refusal is an error response. The client gets it in the form of its API.
@@ -109,9 +108,6 @@ func retryAfter(err error) time.Duration {
 	}
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.RetryAfter > 0 {
 		return p.RetryAfter
-	}
-	if c, ok := errors.AsType[*step.CallError](err); ok {
-		return c.After
 	}
 	return 0
 }

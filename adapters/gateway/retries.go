@@ -2,10 +2,11 @@ package gateway
 
 import (
 	"hash/maphash"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/lookup"
 )
 
 // retries remembers which requests were told to retry later, so that the retry disables the step's own
@@ -48,13 +49,8 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if len(s.until) >= maxWaiting {
-		maps.DeleteFunc(s.until, func(_ uint64, w waitingRequest) bool { return now.After(w.at) })
-	}
-	if len(s.until) < maxWaiting {
-		s.until[digest] = waitingRequest{now.Add(min(why.RetryAfter, maxWait)), why}
-	}
+	lookup.MakeRoom(&s.until, maxWaiting)
+	s.until[digest] = waitingRequest{time.Now().Add(min(why.RetryAfter, maxWait)), why}
 }
 
 // find reports whether a request is a retry of one that was told to wait. If it comes too early, find returns the

@@ -70,16 +70,9 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, err
 	}
 	req.Header = header
-	resp, err := m.http.Transport.RoundTrip(req)
-	if err == nil && resp.StatusCode/100 == 3 { // http.Client follows it, but copies the header for each request, so it is not used otherwise
-		resp.Body.Close()
-		req.Body, _ = req.GetBody() // cannot fail for a byte reader
-		if resp, err = m.http.Do(req); err != nil {
-			err = errors.Unwrap(err) // unwraps the *url.Error, whose URL may contain a key
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoResponse, err)
+	resp, err := m.http.Do(req)
+	if err != nil { // an *url.Error, whose URL may contain a key
+		return nil, fmt.Errorf("%w: %w", errNoResponse, errors.Unwrap(err))
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	resp.Body = &body{ReadCloser: resp.Body, left: m.maxAnswer, tooLarge: &x.tooLarge}

@@ -66,8 +66,7 @@ type sequence struct {
 	open    *block
 	late    *middleware.RawPart // state that arrived after a text: written before a later call, or dropped
 	held    strings.Builder
-	pending []*block           // tool calls that began while another call was open
-	waiting []middleware.Delta // other pieces that arrived within a call, whose arguments must not be split
+	waiting []middleware.Delta // pieces that arrived within a call, whose arguments must not be split
 	wrote   [blockRaw + 1]bool // by kind
 	members map[string][]byte  // unknown members of calls, by id
 }
@@ -76,15 +75,23 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
 		return // these dialects have only one choice
 	}
-	if s.isOpen(blockTool) && d.Text+d.Reasoning+d.Refusal != "" && !gjson.Valid(s.open.text.String()) { // the arguments are incomplete
-		rest := *d
-		if rest.Tool = nil; d.Tool == nil {
-			s.waiting = append(s.waiting, rest)
+	if s.isOpen(blockTool) {
+		rest, isOwn := *d, d.Tool != nil && d.Tool.Index == s.open.tool.Index
+		if isOwn {
+			rest.Tool = nil
+		}
+		if (rest.Tool != nil || rest.Text+rest.Reasoning+rest.Refusal != "") && !gjson.Valid(s.open.text.String()) { // the arguments are incomplete
+			if !isOwn {
+				if d.Tool != nil { // which is the caller's again after this piece
+					rest.Tool = new(*d.Tool)
+				}
+				s.waiting = append(s.waiting, rest)
+				return
+			}
+			s.call(d.Tool, d)
+			s.Delta(&rest)
 			return
 		}
-		s.call(d.Tool, d)
-		s.Delta(&rest)
-		return
 	}
 	if d.Raw == nil || d.Raw.Dialect != s.dialect {
 		if s.holdThoughts {
@@ -124,9 +131,7 @@ func (s *sequence) writeOwn(d *middleware.Delta) (isWhole bool) {
 func (s *sequence) writeWaiting() {
 	waiting := s.waiting
 	s.waiting = nil
-	if len(waiting) > 0 {
-		s.close()
-	}
+	s.close()
 	for i := range waiting {
 		s.Delta(&waiting[i])
 	}
@@ -143,17 +148,17 @@ func (s *sequence) endText(p *middleware.RawPart) {
 	s.close()
 }
 
-// begin stops the open block and starts another one, after pending calls.
+// begin stops the open block and starts another one, a call directly and others after the pieces that wait.
 func (s *sequence) begin(b *block) *block {
 	if late := s.late; late != nil && (b.kind == blockTool || !s.hidesThoughts) {
 		s.late = nil
 		s.writeOwnBlock(*late)
 	}
 	s.writeHeld()
-	s.close()
-	if b.kind != blockTool {
-		s.writePending()
+	for len(s.waiting) > 0 && b.kind != blockTool {
+		s.writeWaiting()
 	}
+	s.close()
 	b.index, b.logprobs = len(s.blocks), []chatLogProb{}
 	if b.kind != blockThought || !s.holdThoughts { // held reasoning arrived before the members
 		b.members = s.members[b.tool.ID]
@@ -246,31 +251,20 @@ func (s *sequence) writeForeign(p middleware.RawPart) {
 	}
 }
 
-// call writes a piece of a tool call; nil is ignored. Pieces of a call that begins while another is open are
-// kept until that ends.
+// call writes a piece of a tool call; nil is ignored.
 func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
 	if t == nil {
 		return
 	}
 	s.wrote[blockTool] = true
-	if s.isOpen(blockTool) && s.open.tool.Index == t.Index {
+	switch {
+	case s.isOpen(blockTool) && s.open.tool.Index == t.Index:
 		s.add(s.open, t, d)
-		return
+	case t.ID+t.Name+t.Arguments != "": // or an empty end of a call that is complete
+		b := &block{kind: blockTool, tool: *t}
+		b.tool.ID = callID(t.ID)
+		s.add(s.begin(b), t, d)
 	}
-	for _, b := range s.pending {
-		if b.tool.Index == t.Index {
-			b.text.WriteString(t.Arguments)
-			return
-		}
-	}
-	b := &block{kind: blockTool, tool: *t}
-	b.tool.ID = callID(t.ID)
-	if s.isOpen(blockTool) {
-		b.text.WriteString(t.Arguments)
-		s.pending = append(s.pending, b)
-		return
-	}
-	s.add(s.begin(b), t, d)
 }
 
 func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
@@ -285,7 +279,9 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 
 // finishChoice writes the part of a choice that was not streamed, and stops the last block.
 func (s *sequence) finishChoice(choice *llms.ContentChoice) {
-	s.writeWaiting()
+	for len(s.waiting) > 0 {
+		s.writeWaiting()
+	}
 	x := extraOrEmpty(choice)
 	if !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
@@ -303,11 +299,10 @@ func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 			s.wholeCall(i, &choice.ToolCalls[i])
 		}
 	}
-	if n := len(s.blocks); n > 0 && len(s.pending) == 0 {
+	if n := len(s.blocks); n > 0 {
 		s.blocks[n-1].isCut = s.isCut
 	}
 	s.close()
-	s.writePending()
 }
 
 // writeTexts writes the reasoning, the text and the refusal of a choice, each unless a part of it has been
@@ -338,18 +333,6 @@ func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
 		return nil
 	}
 	return &middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}
-}
-
-func (s *sequence) writePending() {
-	pending := s.pending
-	s.pending = nil
-	for _, b := range pending {
-		arguments := b.text.String()
-		b.text.Reset()
-		s.begin(b)
-		s.add(b, &middleware.ToolDelta{Arguments: arguments}, nil)
-		s.close()
-	}
 }
 
 // parts writes an answer in the provider's order. The refusal is left out: it becomes a separate block unless

@@ -8,7 +8,7 @@
 // A policy is written in HCL 2. Its values come from four layers, of which later ones take precedence: the
 // catalogue of models that ships with the package, the file and its includes, environment variables
 // that begin with STEPFALL__, and settings from the command line ([LoadOptions.Sets]). The layers are
-// merged before they are decoded, so every error points at the layer that set the value.
+// merged by koanf before they are decoded, so every error points at the layer that set the value.
 //
 // The error of Load is a [Diagnostics]: all errors, each with its file and line, the text of the line and,
 // if there is one, a hint. Warnings do not stop a policy from loading; they are in [Policy.Warnings].

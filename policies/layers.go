@@ -2,6 +2,7 @@ package policies
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,12 +17,12 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// delim separates the levels of paths that are keys. Unlike ".", "/" and ":", which are common in model names, it
+// delim separates the levels of koanf's paths. Unlike ".", "/" and ":", which are common in model names, it
 // cannot occur in a label.
 const delim = "\x1f"
 
-// leaf is the value of an argument in loader.tree: an index into loader.values, which holds the unevaluated
-// expression and its position.
+// leaf is the value type that koanf merges: an index into loader.values, which holds the unevaluated expression
+// and its position.
 type leaf int
 
 // value is an argument as set by one layer.
@@ -42,35 +43,46 @@ func (v value) element(i int) origin {
 	return at
 }
 
-// header is the opening line of a block. The maps of loader.tree lose the order of blocks and the positions of
-// empty ones, so headers keep both.
+// header is the opening line of a block. Koanf's maps lose the order of blocks and the positions of empty
+// ones, so headers keep both.
 type header struct {
 	at    origin
 	first int // ordinal of the first definition, which determines the order of blocks
 	last  int // ordinal of the last definition, which takes precedence among exclusive blocks
 }
 
-// fileParser adds one file to loader.tree, where it replaces what earlier layers set.
+var errReported = errors.New("reported as diagnostics")
+
 type fileParser struct {
-	l    *loader
-	name string
-	dir  string
+	l     *loader
+	name  string
+	dir   string
+	layer string
 }
 
-func (p fileParser) load(src []byte) {
+// Marshal always fails: policies are never written from koanf's maps.
+func (fileParser) Marshal(map[string]any) ([]byte, error) {
+	return nil, errors.New("policies are not written from merged layers")
+}
+
+// Unmarshal returns the file as nested maps of leaves.
+func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	f, diags := parsedCatalog()
 	if p.name != catalogFile {
 		f, diags = parse(src, p.name)
 	}
 	if diags.HasErrors() {
 		p.l.reportSyntax(diags, "")
-		p.l.broken = true
-		return
+		return nil, errReported
 	}
-	if body, ok := f.Body.(*hclsyntax.Body); ok {
-		p.loadIncludes(body)
-		p.walk(body, language(), p.l.tree, nil, "")
+	out := map[string]any{}
+	body, ok := f.Body.(*hclsyntax.Body)
+	if !ok {
+		return out, nil
 	}
+	p.loadIncludes(body)
+	p.walk(body, language(), out, nil, "")
+	return out, nil
 }
 
 func parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
@@ -89,7 +101,7 @@ func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
 	if p.name != catalogFile { // the catalogue is trusted, and shared by all loads
 		p.l.work.countParts(expr)
 	}
-	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.name})
+	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
 	return leaf(len(p.l.values) - 1)
 }
 
@@ -169,7 +181,7 @@ func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 	m := makePath(out, []string{"locals"})
 	for _, a := range attributes(blk.Body) {
-		if prev, isSet := m[a.Name].(leaf); isSet && p.l.values[prev].layer == p.name {
+		if prev, dup := m[a.Name].(leaf); dup {
 			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
 				fmt.Sprintf("The other one is at %s:%d.", p.name, p.l.values[prev].at.rng.Start.Line), "")
 		}
@@ -312,12 +324,6 @@ func (w *literals) Exit(n hclsyntax.Node) hcl.Diagnostics {
 
 func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
-}
-
-// set sets the argument at a path.
-func (l *loader) set(path []string, v leaf) {
-	last := len(path) - 1
-	makePath(l.tree, path[:last])[path[last]] = v
 }
 
 // makePath returns the map at the end of a path, creating missing maps.

@@ -16,6 +16,10 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/rawbytes"
+	"github.com/knadh/koanf/v2"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -74,6 +78,7 @@ type loader struct {
 	dir string
 	// roots are the folders that the policy may read, with symbolic links resolved.
 	roots   []string
+	k       *koanf.Koanf
 	values  []value
 	headers map[string]*header
 	ordinal int
@@ -85,11 +90,10 @@ type loader struct {
 	loaded    []string
 	including []string
 	broken    bool
-	// tree has the layers so far: maps for blocks, and a leaf for each argument as set by the last layer that has it.
-	tree     map[string]any
-	top      hcl.Range
-	places   map[string]leaf
-	settings []Setting
+	tree      map[string]any
+	top       hcl.Range
+	places    map[string]leaf
+	settings  []Setting
 
 	scopes     map[string]*hcl.EvalContext
 	locals     map[string]cty.Value
@@ -114,7 +118,7 @@ func newLoader(o LoadOptions) *loader {
 		o.Env = os.Environ()
 	}
 	l := &loader{
-		o: o, tree: map[string]any{},
+		o: o, k: koanf.NewWithConf(koanf.Conf{Delim: delim}),
 		headers: map[string]*header{}, sources: map[string][]byte{}, places: map[string]leaf{},
 		scopes: map[string]*hcl.EvalContext{}, usedLocals: map[string]bool{}, environ: map[string]string{},
 		locals: map[string]cty.Value{}, faulty: map[string]bool{}, unset: map[string]bool{}, work: newMeter(),
@@ -203,7 +207,10 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 	if name != catalogFile {
 		l.top = hcl.Range{Filename: name}
 	}
-	fileParser{l: l, name: name, dir: dir}.load(src)
+	err := l.k.Load(rawbytes.Provider(src), fileParser{l: l, name: name, dir: dir, layer: name})
+	if err != nil {
+		l.broken = true
+	}
 }
 
 func (l *loader) hintUnreadable(path string, err error) string {
@@ -284,7 +291,10 @@ func (l *loader) build(path string) (*Policy, error) {
 	if l.broken {
 		return nil, l.finish()
 	}
-	l.addOverrides()
+	if err := l.mergeOverrides(); err != nil {
+		return nil, err
+	}
+	l.tree = l.k.Raw()
 	l.evalLocals(child(l.tree, "locals"))
 	p := &Policy{Path: path, Files: l.loaded}
 	l.decode(language(), l.tree, reflect.ValueOf(p).Elem(), nil, "")
@@ -302,19 +312,27 @@ func (l *loader) build(path string) (*Policy, error) {
 	return p, nil
 }
 
-// addOverrides adds the arguments set in the environment, and then those of --set.
-func (l *loader) addOverrides() {
-	for _, pair := range slices.Sorted(slices.Values(l.o.Env)) {
-		if name, text, isSet := strings.Cut(pair, "="); isSet && strings.HasPrefix(name, envPrefix) {
-			l.addEnv(name, text)
-		}
+// mergeOverrides adds the arguments set in the environment, and then those of --set.
+func (l *loader) mergeOverrides() error {
+	if len(l.o.Sets) > 0 || slices.ContainsFunc(l.o.Env, func(pair string) bool { return strings.HasPrefix(pair, envPrefix) }) {
+		l.tree = l.k.Raw() // what the overrides can refer to
+	}
+	if err := l.k.Load(env.Provider(delim, env.Opt{
+		Prefix: envPrefix, TransformFunc: l.parseEnv, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
+	}), nil); err != nil {
+		return fmt.Errorf("merging the environment: %w", err)
 	}
 	if len(l.ignored) > 0 {
 		l.warn(origin{rng: l.top}, "environment variables without effect", strings.Join(l.ignored, ", ")+": this policy is a value in a Go program, and has no such argument.", "")
 	}
 	for _, text := range l.o.Sets {
-		l.addSet(text)
+		if m := l.parseSet(text); m != nil {
+			if err := l.k.Load(confmap.Provider(m, ""), nil); err != nil {
+				return fmt.Errorf("merging --set %s: %w", text, err)
+			}
+		}
 	}
+	return nil
 }
 
 func checksum(settings []Setting) string {

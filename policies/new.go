@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/knadh/koanf/providers/confmap"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -23,18 +24,34 @@ func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	l.setFolder(filepath.Dir(name))
 	l.loadCatalog()
 	l.loaded, l.top = []string{name}, hcl.Range{Filename: name}
+	tree := map[string]any{}
 	language().visit(reflect.ValueOf(value).Elem(), nil, func(path []string, a *argument, v reflect.Value) {
-		at := origin{rng: l.top, where: settingPath(path)}
-		if a != nil {
-			l.set(path, l.literal(at, a.value(v)))
-			return
+		inner, at := tree, origin{rng: l.top, where: settingPath(path)}
+		for _, key := range path[:len(path)-1] {
+			next, ok := inner[key].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				inner[key] = next
+			}
+			inner = next
 		}
-		if config, isConfig := reflect.TypeAssert[Config](v); isConfig {
-			l.addConfig(at, path, config.values)
+		last := path[len(path)-1]
+		config, isConfig := reflect.TypeAssert[Config](v)
+		switch {
+		case a != nil:
+			inner[last] = l.literal(at, a.value(v))
+		case isConfig:
+			inner[last] = l.configTree(at, config.values)
+		default:
+			inner[last] = map[string]any{}
 		}
-		makePath(l.tree, path) // even if it is empty
-		l.recordBlock(path, at, name)
+		if a == nil {
+			l.recordBlock(path, at, name)
+		}
 	})
+	if err := l.k.Load(confmap.Provider(tree, ""), nil); err != nil {
+		return nil, fmt.Errorf("reading the policy %s: %w", name, err)
+	}
 	return l.build(name)
 }
 
@@ -97,19 +114,19 @@ func (s Secret) cty() cty.Value {
 	return cty.StringVal(s.Reveal()).Mark(secretMark{name: s.name, set: s.Set()})
 }
 
-func (l *loader) addConfig(at origin, path []string, values map[string]any) {
+func (l *loader) configTree(at origin, values map[string]any) map[string]any {
+	tree := make(map[string]any, len(values))
 	for key, v := range values {
-		path := append(slices.Clone(path), key)
 		switch v := v.(type) {
 		case map[string]any:
-			makePath(l.tree, path) // even if it is empty
-			l.addConfig(at, path, v)
+			tree[key] = l.configTree(at, v)
 		case Secret:
-			l.set(path, l.literal(at, v.cty()))
+			tree[key] = l.literal(at, v.cty())
 		default:
-			l.set(path, l.literal(at, l.jsonValue(at, key, v)))
+			tree[key] = l.literal(at, l.jsonValue(at, key, v))
 		}
 	}
+	return tree
 }
 
 func (l *loader) jsonValue(at origin, key string, v any) cty.Value {

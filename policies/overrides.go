@@ -15,18 +15,20 @@ import (
 
 const envPrefix = "STEPFALL__"
 
-// addEnv adds an environment variable: STEPFALL__MODEL__SMALL__BASE_URL sets base_url in model "small". Names are
-// compared in upper case, with "_" in place of anything but letters and digits.
-func (l *loader) addEnv(name, text string) {
+// parseEnv is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes the path of base_url in
+// model "small". Names are compared in upper case, with "_" in place of anything but letters and digits.
+func (l *loader) parseEnv(name, text string) (string, any) {
 	at := l.addOverlay("env "+name, name, text)
 	tokens := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
 	complain := l.complain
 	if l.isValue {
 		complain = func(origin, string, string, string) { l.ignored = append(l.ignored, name) }
 	}
-	if path, arg, ok := l.find(tokens, at, complain, func(given, key string) bool { return given == normalize(key) }); ok {
-		l.set(path, l.overlayValue(arg, at, text))
+	path, arg, ok := l.find(tokens, at, complain, func(given, key string) bool { return given == normalize(key) })
+	if !ok {
+		return "", nil
 	}
+	return strings.Join(path, delim), l.overlayValue(arg, at, text)
 }
 
 func normalize(key string) string {
@@ -38,32 +40,38 @@ func normalize(key string) string {
 	}, key)
 }
 
-func (l *loader) addSet(text string) {
+func (l *loader) parseSet(text string) map[string]any {
 	left, right, ok := strings.Cut(text, "=")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
 	at := l.addOverlay("--set", left, right)
 	if !ok {
 		l.complain(at, fmt.Sprintf("--set %s has no value", left), "", "Write --set budget.step_usd=0.05.")
-		return
+		return nil
 	}
 	if d := findExcess([]byte(left), "--set", hcl.InitialPos); d != nil {
 		l.complain(at, d.Summary, d.Detail, "")
-		return
+		return nil
 	}
 	traversal, diags := hclsyntax.ParseTraversalAbs([]byte(left), "--set", hcl.InitialPos)
 	if diags.HasErrors() {
 		l.complain(at, fmt.Sprintf("--set %s is not the path of an argument", left), "",
 			`Write names with dots, and labels in brackets when they hold more than letters, digits, - and _: model["gpt-4.1"].base_url.`)
-		return
+		return nil
 	}
 	tokens, ok := tokensOf(traversal)
 	if !ok {
 		l.complain(at, fmt.Sprintf("--set %s: labels are strings", left), "", `Write model["gpt-4.1"].base_url.`)
-		return
+		return nil
 	}
-	if path, arg, ok := l.find(tokens, at, l.complain, func(given, key string) bool { return given == key }); ok {
-		l.set(path, l.overlayValue(arg, at, right))
+	path, arg, ok := l.find(tokens, at, l.complain, func(given, key string) bool { return given == key })
+	if !ok {
+		return nil
 	}
+	var out any = l.overlayValue(arg, at, right)
+	for _, key := range slices.Backward(path) {
+		out = map[string]any{key: out}
+	}
+	return out.(map[string]any)
 }
 
 // addOverlay adds a one-line source for an override, so that diagnostics can show it.

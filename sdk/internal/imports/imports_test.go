@@ -93,6 +93,7 @@ var only = map[string][]string{
 	"github.com/tmc/langchaingo":     {"middleware", "adapters", "examples"},
 	"github.com/hashicorp/go-plugin": {"sdk/plugin", "sdk/plugintest", "adapters/internal/host"},
 	"google.golang.org/grpc":         {"sdk/plugin", "sdk/plugintest", "adapters/internal/host"},
+	"github.com/knadh/koanf":         {"policies"},
 	"github.com/hashicorp/hcl":       {"policies"},
 	"github.com/zclconf/go-cty":      {"policies"},
 }

@@ -243,31 +243,43 @@ func (i *inquiry) isRaisedByAnswer(found []string) bool {
 	return slices.ContainsFunc(i.a.changes, func(c jail.Change) bool { return c.Path == file })
 }
 
-// askAgain adds to e.differing the odd questions whose answers are odd again, are the same if the expected value is
-// computed, and are not correct in the order of the file.
+// askAgain asks odd questions again.
 func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]string) error {
 	second, err := i.askSecond(ctx, odd)
-	if err != nil {
-		return err
+	if err == nil {
+		i.addDiffering(odd, first, &second)
 	}
+	return err
+}
+
+// addDiffering adds to e.differing the odd questions whose answers are odd again, are the same if the expected value is
+// computed, and are not correct in the order of the file. Nothing is known of a question for which there was no time.
+func (i *inquiry) addDiffering(odd []alter.Question, first [][]string, second *secondAnswers) {
 	for at, answer := range second.alone {
 		q := odd[at]
-		if slices.Contains(answer, lateAnswer) && !i.isEarlier(q) {
-			i.setUnknown(slowReason, titleOf(q.Test, q.File))
-		}
-		var untouched []string
-		if at < len(second.untouched) {
-			untouched = second.untouched[at]
+		withData, untouched := answerAt(second.withData, at), answerAt(second.untouched, at)
+		if slices.Contains(slices.Concat(answer, withData, untouched, second.inOrder), lateAnswer) {
+			if !i.isEarlier(q) {
+				i.setUnknown(slowReason, titleOf(q.Test, q.File))
+			}
+			continue
 		}
 		isSame := q.Expected == "" || slices.Equal(first[at], answer)
 		switch {
 		case !isSame || !i.isOdd(q, answer) || i.isRightInOrder(q, second.inOrder) || i.isLacking(q, answer, untouched):
-		case at < len(second.withData) && !i.isOdd(q, second.withData[at]):
+		case withData != nil && !i.isOdd(q, withData):
 			i.setUnknown("what is returned depends on files that no code names", titleOf(q.Test, q.File))
 		default:
 			q.Alone = q.Alone || hasRaised(answer) && slices.Equal(answer, untouched)
 			i.differing = append(i.differing, q)
 		}
+	}
+}
+
+// answerAt returns one of the answers, or nil if there are fewer.
+func answerAt(answers [][]string, at int) []string {
+	if at < len(answers) {
+		return answers[at]
 	}
 	return nil
 }

@@ -1,0 +1,36 @@
+package verify
+
+import (
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+)
+
+// What could not be asked again in time is unknown: it neither differs nor depends on files.
+func TestLateAnswersAreUnknown(t *testing.T) {
+	odd, late, right := []string{"=1"}, []string{lateAnswer}, []string{"=2"}
+	for name, test := range map[string]struct {
+		second    secondAnswers
+		differing int
+		unknown   string
+	}{
+		"odd again":            {secondAnswers{alone: [][]string{odd}, inOrder: odd}, 1, ""},
+		"late":                 {secondAnswers{alone: [][]string{late}, inOrder: late}, 0, slowReason},
+		"late in order":        {secondAnswers{alone: [][]string{odd}, inOrder: late}, 0, slowReason},
+		"late with data":       {secondAnswers{alone: [][]string{odd}, inOrder: odd, withData: [][]string{late}}, 0, slowReason},
+		"right with data":      {secondAnswers{alone: [][]string{odd}, inOrder: odd, withData: [][]string{right}}, 0, "what is returned depends on files that no code names"},
+		"right in order":       {secondAnswers{alone: [][]string{odd}, inOrder: right}, 0, ""},
+		"ended while in order": {secondAnswers{alone: [][]string{odd}}, 1, ""},
+	} {
+		q := alter.Question{File: "a.js", Test: "adds", Value: "=2"}
+		i := &inquiry{expectations: &expectations{}, asked: []alter.Question{q}, earlier: 1}
+		i.addDiffering(i.asked, [][]string{odd}, &test.second)
+		want := ""
+		if test.unknown != "" {
+			want = test.unknown + ": " + titleOf(q.Test, q.File)
+		}
+		if len(i.differing) != test.differing || i.unknown != want {
+			t.Errorf("%s: %d differ, unknown %q, want %d and %q", name, len(i.differing), i.unknown, test.differing, want)
+		}
+	}
+}

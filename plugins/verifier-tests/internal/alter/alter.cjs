@@ -20,6 +20,8 @@ const READS = /^(read|load|open)/i;
 const isReading = (n) => n.type === "CallExpression" && (READS.test(nameOf(n)) || (nameOf(n) === "require" && /\.json$/.test(n.arguments[0]?.value)));
 // What methods are called that go through all of a list.
 const EACH = /^(forEach|every)$/;
+// tableOf is the table of a call that makes a test of each of its rows.
+const tableOf = ({ type, callee }) => type === "CallExpression" && callee.type === "CallExpression" && nameOf(callee) === "each" && callee.arguments[0];
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
@@ -95,6 +97,12 @@ function alter({ path, text: written }) {
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
       if (node.type === "CallExpression" && node.callee.object && EACH.test(nameOf(node)) && node.arguments[0]?.params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
+      }
+      // A test for each row of a table has its elements as parameters.
+      const table = tableOf(node);
+      if (table) {
+        const element = (row, i) => (row.type === "ArrayExpression" ? row.elements[i] : i === 0 && row);
+        return bodyOf(node)?.params.flatMap((target, i) => members(target, name, () => items(table).map((row) => element(row, i)).filter(Boolean))) ?? [];
       }
       return [];
     });
@@ -393,8 +401,10 @@ function alter({ path, text: written }) {
     const object = node.callee.object;
     if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
       const inverted = object.property && object.property.name === "not";
-      const actual = object.arguments && object.arguments[0];
+      const actual = (inverted ? object.object : object).arguments?.[0];
       if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first, name, actual);
+      // Of one within the other both inverted would be neither.
+      if (actual && some(actual, (n) => lookOf(n, source))) return;
       const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
       if (request.way === "reach") return kinds[TRUTH].push([object.start, object.start, fail + ","]);
       return put(TRUTH, object, [edit]);
@@ -424,7 +434,7 @@ function alter({ path, text: written }) {
     else if (!isWithin && !request.whole) neither(node, false);
   }
   const isAssertion = (call) => (call.callee.object ? /^(assert$|t\.assert$|expect\()/.test(source(call.callee.object)) && !RAISES.has(nameOf(call)) : /^(assert|ok|(strict|deep|deepStrict)?[eE]qual)$/.test(nameOf(call)));
-  function body(node, title) {
+  function body(node, title, isEach) {
     name = title;
     kinds = [[], [], [], []];
     truthsNoted = [];
@@ -433,7 +443,7 @@ function alter({ path, text: written }) {
     sites.clear();
     scope = node;
     holds = false;
-    goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
+    goesOn = !request.whole && (node.params.length < 2 || isEach) && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
@@ -499,9 +509,11 @@ function alter({ path, text: written }) {
   if (request.whole) found.push({ name: "", node: tree });
   for (const node of request.whole ? [] : nodes) {
     if (node.type !== "CallExpression") continue;
-    const callee = node.callee.type === "MemberExpression" ? (node.callee.property.name === "test" ? node.callee.property : node.callee.object) : node.callee;
-    const last = node.arguments.findLast((a) => /Function/.test(a.type));
-    if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
+    const last = bodyOf(node), isEach = /^(Call|TaggedTemplate)/.test(node.callee.type);
+    const of = isEach ? node.callee.callee ?? node.callee.tag : node.callee;
+    const callee = of.type === "MemberExpression" ? (of.property.name === "test" ? of.property : of.object) : of;
+    // Of test.only.each the name is within.
+    if (last && /^(test|it|specify|tape)$/.test((callee.type === "MemberExpression" ? callee.object : callee).name || "")) found.push({ name: !isEach && node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last, isEach });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
   const edits = [], tests = [], truths = [], data = [], watched = [];
@@ -510,13 +522,13 @@ function alter({ path, text: written }) {
     for (const list of [edits, tests, truths, data, watched, questions.all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
-    for (const { name, node } of found) {
+    for (const { name, node, isEach } of found) {
       if (request.way === "end") {
-        if (!request.whole && node.params.length > 1) continue;
+        if (!request.whole && node.params.length > 1 && !isEach) continue;
         if (request.whole) edits.push([start, start, fail + ";"]);
         else edits.push(...ending(node));
       } else {
-        const kind = body(node, name);
+        const kind = body(node, name, isEach);
         if (kind === DATA) data.push(name);
         if (kind < 0 || kind === DATA) continue;
         if (kind === TRUTH) {

@@ -418,6 +418,27 @@ func FuzzGo(f *testing.F) {
 	})
 }
 
+// What must be so within a function of which something must be so is altered alone: both inverted would be neither.
+func TestAssertionsWithinAssertions(t *testing.T) {
+	const text = "it('a', () => {\n  expect(() => {\n    expect(f()).toBeUndefined();\n  }).not.toThrow();\n});\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Files: []Source{{Path: "a.test.js", Text: text}}})
+	if len(altered) != 1 || !strings.Contains(altered[0].Text, "expect(f()).not.toBeUndefined()") || !strings.Contains(altered[0].Text, "}).not.toThrow()") {
+		t.Errorf("%+v", altered)
+	}
+}
+
+// Tests made of the rows of a table take what they expect from it.
+func TestEachOfATable(t *testing.T) {
+	const text = "test.each([[2, 3, 5], [4, 4, 8]])('%i and %i', (a, b, sum) => {\n  expect(add(a, b)).toBe(sum);\n});\nit.only.each`a | b`('c', () => { expect(g(1)).toBe(7); });\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Record: ".record", Files: []Source{{Path: "a.test.js", Text: text}}})
+	if len(altered) != 1 || len(altered[0].Compared) != 2 || !slices.Equal(altered[0].Compared[0].Values, []string{"=5", "=8"}) || !slices.Equal(altered[0].Tests, []string{"*"}) {
+		t.Fatalf("%+v", altered)
+	}
+	if !strings.Contains(altered[0].Text, "[[2, 3, ") || strings.Contains(altered[0].Text, "[2, 3, 5]") {
+		t.Errorf("%s", altered[0].Text)
+	}
+}
+
 // A file that cannot be altered is named, and the others are altered all the same.
 func TestFaults(t *testing.T) {
 	const test = "const test = require('node:test'), assert = require('node:assert');\ntest('a', () => assert.equal(f(1), 'x'));\n"

@@ -11,6 +11,8 @@ const draw = (n) => (seed = (seed * 48271) % 2147483647) % n;
 const word = () => Array.from({ length: 6 }, () => "abcdefghijklmnopqrstuvwxyz"[draw(26)]).join("");
 
 const EQUAL = /^((not)?(Deep)?(Strict)?Equal|equals?|strictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|same|is|eq|eql|include|toBe|toEqual|toStrictEqual|toContain|toHaveLength|toMatchObject|toBeCloseTo)$/;
+// What ends a chain of words that compares.
+const CHAINED = /^(equals?|eq|eqls?|is|same|sameAs|equalTo|isEqualTo|includes?|contains?|members|lengthOf|length|closeTo|string)$/;
 const COMPARER = /^_*(is)?(eq|equals?|equalTo|same|sameAs|identical|isDeepStrictEqual|startsWith|endsWith|includes)$/i;
 // What functions are called that return nothing, or 0, where their arguments are the same.
 const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(es)?)_*$/i;
@@ -395,6 +397,15 @@ function alter({ path, text: written }) {
   const leftOut = new Set(nodes.filter((n) => n.type === "CallExpression" && /^(test|it|describe|suite)\.(skip|todo|fails|failing)\b/.test(source(n.callee))));
   // isLeftOut is whether an argument says that an assertion may fail, as tape and tap have it.
   const isLeftOut = (argument) => argument.properties?.some((p) => /^(skip|todo)$/.test(p.key?.name) && p.value.value !== false);
+  // chained alters what a chain of words compares, or says that it must be.
+  function chained(node, chain, first, second) {
+    const name = node.callee ? nameOf(node) : "";
+    if (chain.not || name === "") return put(TRUTH, node, [chain.not ? [chain.not.object.end, chain.not.end, ""] : [chain.root.end, chain.root.end, ".not"]]);
+    if (name === "property" && second) return expected(second);
+    if (!CHAINED.test(name)) return undefined;
+    const by = !chain.isKnown || PART.test(name) ? name : chain.isDeep || /^eqls?$/.test(name) ? "deepStrictEqual" : /^eq/.test(name) ? "strictEqual" : name;
+    return compares(equality(chain.actual, first)) || expected(first, by, /^length/.test(name) ? undefined : chain.actual);
+  }
   function assertion(node) {
     const name = nameOf(node);
     const [first, second] = node.arguments;
@@ -409,14 +420,20 @@ function alter({ path, text: written }) {
       if (request.way === "reach") return kinds[TRUTH].push([object.start, object.start, fail + ","]);
       return put(TRUTH, object, [edit]);
     }
+    const chain = object && first && chainOf(node.callee.object);
+    if (chain) return chained(node, chain, first, second);
     if (!first || (object && node.arguments.slice(2).some(isLeftOut))) return;
     if (/^not/.test(name) && INVERSE[name] && !object) return put(TRUTH, first, [[node.callee.start, node.callee.end, `${prefix}not(${name})`]]);
     if (INVERSE[name] && object) return put(TRUTH, first, [[node.callee.property.start, node.callee.property.end, INVERSE[name]]]);
     if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second, name);
     if (name === "ok" || name === "assert") return truth(first);
     if (RAISES.has(name)) return put(VALUE, first, [[first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]]);
-    if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
-    for (const argument of node.arguments) {
+    if (object || !/^_?(assert|check|expect|same|equal|verify|ensure|must|should)/i.test(name) || !second) return;
+    given(node);
+  }
+  // given alters what a helper of the tests is given.
+  function given(call) {
+    for (const argument of call.arguments) {
       if ((argument.type === "Identifier" ? bound(argument) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
     }
   }
@@ -434,7 +451,7 @@ function alter({ path, text: written }) {
     else if (!isWithin && !request.whole) neither(node, false);
   }
   const isAssertion = (call) => (call.callee.object ? /^(assert$|t\.assert$|expect\()/.test(source(call.callee.object)) && !RAISES.has(nameOf(call)) : /^(assert|ok|(strict|deep|deepStrict)?[eE]qual)$/.test(nameOf(call)));
-  function body(node, title, isEach) {
+  function body(node, title, { isEach, isMade }) {
     name = title;
     kinds = [[], [], [], []];
     truthsNoted = [];
@@ -443,12 +460,13 @@ function alter({ path, text: written }) {
     sites.clear();
     scope = node;
     holds = false;
-    goesOn = !request.whole && (node.params.length < 2 || isEach) && !some(node, (n) => n.type === "YieldExpression");
+    goesOn = !request.whole && !isMade && (node.params.length < 2 || isEach) && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
     questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
+    if (isMade) given(node);
     walk.fullAncestor(node, (inner, _, above) => {
       if (above.some((n) => n !== node && (leftOut.has(n) || found.some((f) => f.node === n)))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
@@ -456,6 +474,11 @@ function alter({ path, text: written }) {
       if (inner.type === "CallExpression" && !isUsed(inner, above)) assertion(inner);
       if (inner.type === "CallExpression" && questions.leaves === before && lookOf(inner, source)) questions.isOpen = true;
       if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
+      const said = inner.type === "ExpressionStatement" && inner.expression.type === "MemberExpression" && chainOf(inner.expression);
+      if (said) chained(inner.expression, said);
+      if (inner.type === "SwitchStatement" && calls(inner.discriminant) && some(inner, (n) => n.type === "ThrowStatement")) {
+        for (const one of inner.cases) if (one.test && !some(one, (n) => n.type === "ThrowStatement")) expected(one.test);
+      }
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
         if (!direct.some((n) => n.type === "ThrowStatement")) walk.full(inner.test, (n) => lenient.add(n));
@@ -509,11 +532,12 @@ function alter({ path, text: written }) {
   if (request.whole) found.push({ name: "", node: tree });
   for (const node of request.whole ? [] : nodes) {
     if (node.type !== "CallExpression") continue;
-    const last = bodyOf(node), isEach = /^(Call|TaggedTemplate)/.test(node.callee.type);
+    const isMade = !bodyOf(node) && node.arguments[1]?.type === "CallExpression"; // a function that a call returns
+    const last = isMade ? node.arguments[1] : bodyOf(node), isEach = /^(Call|TaggedTemplate)/.test(node.callee.type);
     const of = isEach ? node.callee.callee ?? node.callee.tag : node.callee;
     const callee = of.type === "MemberExpression" ? (of.property.name === "test" ? of.property : of.object) : of;
     // Of test.only.each the name is within.
-    if (last && /^(test|it|specify|tape)$/.test((callee.type === "MemberExpression" ? callee.object : callee).name || "")) found.push({ name: !isEach && node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last, isEach });
+    if (last && /^(test|it|specify|tape)$/.test((callee.type === "MemberExpression" ? callee.object : callee).name || "")) found.push({ name: !isEach && node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last, isEach, isMade });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
   const edits = [], tests = [], truths = [], data = [], watched = [];
@@ -522,13 +546,13 @@ function alter({ path, text: written }) {
     for (const list of [edits, tests, truths, data, watched, questions.all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
-    for (const { name, node, isEach } of found) {
+    for (const { name, node, isEach, isMade } of found) {
       if (request.way === "end") {
-        if (!request.whole && node.params.length > 1 && !isEach) continue;
+        if (!request.whole && !isMade && node.params.length > 1 && !isEach) continue;
         if (request.whole) edits.push([start, start, fail + ";"]);
         else edits.push(...ending(node));
       } else {
-        const kind = body(node, name, isEach);
+        const kind = body(node, name, { isEach, isMade });
         if (kind === DATA) data.push(name);
         if (kind < 0 || kind === DATA) continue;
         if (kind === TRUTH) {

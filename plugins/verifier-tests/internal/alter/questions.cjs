@@ -69,6 +69,8 @@ const bodyOf = (call) => call.arguments.findLast(isFunction);
 function lookOf(node, source) {
   if (node.type !== "CallExpression") return undefined;
   const { callee, arguments: given } = node;
+  const chain = callee.object && given.length > 0 && (CHAINED.test(nameOf(node)) || nameOf(node) === "property") && chainOf(callee.object);
+  if (chain) return [chain.actual];
   let root = callee;
   while (root.type === "MemberExpression" || root.type === "CallExpression") {
     if (root.type === "CallExpression" && root.callee.name === "expect") return root.arguments.slice(0, 1);

@@ -3,7 +3,7 @@
 // ended. A process that ends its tests leaves the key of the next report. See package runner.
 "use strict";
 const { createHmac } = require("crypto");
-const { readFileSync, realpathSync, unlinkSync, writeFileSync } = require("fs");
+const { appendFileSync, readFileSync, realpathSync, unlinkSync, writeFileSync } = require("fs");
 const Module = require("module");
 const { dirname, join, relative } = require("path");
 const { fileURLToPath } = require("url");
@@ -12,15 +12,15 @@ const { isMainThread } = require("worker_threads");
 const root = realpathSync(dirname(__dirname)), keyFile = join(__dirname, "key");
 const { stringify } = JSON;
 const sign = (key, text) => createHmac("sha256", key).update(text).digest("hex");
-let key = "", round = 0;
+let key, isTaken = false;
 
 // take returns whether this is the process that reports.
 function take() {
-  if (key !== "" || round > 0) return false;
+  if (isTaken) return false;
   try {
-    const text = readFileSync(keyFile, "utf8");
+    key = readFileSync(keyFile, "utf8");
     unlinkSync(keyFile); // of two at a time one succeeds
-    [round, key] = [Number(text[0]), text.slice(1)];
+    isTaken = true;
   } catch {
     return false;
   }
@@ -31,10 +31,10 @@ function take() {
 }
 
 function seal(tests, isEnded = true) {
-  if (key === "") return;
-  const text = stringify(tests);
-  writeFileSync(join(__dirname, `report-${round}`), sign(key, text) + text);
-  if (isEnded && round < 9) writeFileSync(keyFile, round + 1 + sign(key, "next"));
+  if (!key) return;
+  const text = stringify(tests) + "\n";
+  appendFileSync(join(__dirname, "report"), `${sign(key, text)} ${text}`);
+  if (isEnded) writeFileSync(keyFile, sign(key, "next"));
   key = "";
 }
 
@@ -102,22 +102,29 @@ function callerOf() {
 
 const UNENDED = "it has not ended";
 function watchTape(Test) {
-  const tests = [], placeOf = new WeakMap();
+  const tests = [], placeOf = new WeakMap(), suites = new Set();
   const { run } = Test.prototype;
   Test.prototype.run = function (...given) {
     const { file, titles } = placeOf.get(this) || { file: "", titles: [] };
     const one = test(file, [...titles, this.name], "fail", UNENDED);
     tests.push(one);
-    this.on("test", (inner) => placeOf.set(inner, { file, titles: [...titles, this.name] }));
-    this.on("result", (r) => {
-      if (typeof r === "object" && !r.ok && !r.todo && !r.skip) Object.assign(one, test(file, [...titles, this.name], "fail", `${one.Output.replace(UNENDED, "")}${r.name}: ${textOf([r.error])}\n`));
+    let asserts = false;
+    this.on("test", (inner) => {
+      if (!asserts) suites.add(one); // which is no test
+      placeOf.set(inner, { file, titles: [...titles, this.name] });
     });
-    this.on("end", () => {
+    this.on("result", (r) => {
+      if (typeof r !== "object") return; // a comment
+      asserts = true;
+      suites.delete(one);
+      if (!r.ok && !r.todo && !r.skip) Object.assign(one, test(file, [...titles, this.name], "fail", `${one.Output.replace(UNENDED, "")}${r.name}: ${textOf([r.error])}\n`));
+    });
+    this.prependListener("end", () => { // before those that run the next test
       if (one.Output === UNENDED) Object.assign(one, { Status: this._skip || this._todo ? "skip" : "pass", Output: "" });
     });
     return run.apply(this, given);
   };
-  process.on("exit", () => seal(tests, !tests.some((t) => t.Output === UNENDED)));
+  process.on("exit", () => seal(tests.filter((t) => !suites.has(t)), !tests.some((t) => t.Output === UNENDED)));
   return new Proxy(Test, {
     construct(...given) {
       const made = Reflect.construct(...given);

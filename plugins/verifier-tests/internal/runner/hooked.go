@@ -1,12 +1,11 @@
 package runner
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,43 +28,36 @@ func (exitCode) Narrow(argv []string, tree *Tree, files []string) []string {
 // [CommandName], they were run.
 const restName = "(rest of the command)"
 
-// maxHooked limits the reports of one command, each of a process that runs tests.
-const maxHooked = 9
-
 // hook has each process of Node load a module that reports the tests of jest, vitest, mocha and tape. It has no
 // extension, so that no linter takes it for a part of the tree.
 func hook(plan *Plan, nonce string) {
 	dir := ".stepfall-" + strings.ToLower(nonce)
-	plan.key = rand.Text()
-	plan.Changes = append(plan.Changes, jail.Change{Path: dir + "/hook", Data: []byte(hookNode)}, jail.Change{Path: dir + "/key", Data: []byte("1" + plan.key)})
-	plan.Guarded = append(plan.Guarded, dir+"/hook")
-	for i := range maxHooked {
-		plan.Reports = append(plan.Reports, fmt.Sprintf("%s/report-%d", dir, i+1))
-	}
+	plan.key, plan.Reports, plan.Guarded = rand.Text(), []string{dir + "/report"}, []string{dir + "/hook"}
+	plan.Changes = []jail.Change{{Path: dir + "/hook", Data: []byte(hookNode)}, {Path: dir + "/key", Data: []byte(plan.key)}}
 	// The shell knows where the tree is.
 	set := `NODE_OPTIONS="--require=\"$PWD/` + dir + `/hook\"${NODE_OPTIONS:+ $NODE_OPTIONS}" exec "$@"`
 	plan.Argv = slices.Concat([]string{"sh", "-c", set, "sh"}, plan.Argv)
 }
 
-// readHooked returns the tests that the processes of a command reported, or nil if none did.
+// readHooked returns the tests that the processes of a command reported, each in a line, or nil if none did.
 func readHooked(plan *Plan, result *jail.Result) *Report {
 	report, key := &Report{}, plan.key
-	for _, name := range plan.Reports {
-		data := result.Reports[name]
-		sum := sign(key, data[min(len(data), 2*sha256.Size):])
-		if len(data) < len(sum) || sum != string(data[:len(sum)]) || report.add(data[len(sum):]) != nil {
+	for line := range bytes.Lines(result.Reports[strings.Join(plan.Reports, "")]) {
+		seal, text, _ := bytes.Cut(line, []byte(" "))
+		if sign(key, text) != string(seal) {
 			break
 		}
+		report.Tests = append(report.Tests, readSealed(text).Tests...)
 		key = sign(key, []byte("next"))
 	}
 	if len(report.Tests) == 0 {
 		return nil
 	}
 	for _, test := range report.Tests {
-		if test.Group != "" && !strings.HasPrefix(test.Group, "..") && !slices.Contains(report.Files, test.Group) {
-			report.Files = append(report.Files, path.Clean(test.Group))
-		}
+		report.Files = append(report.Files, test.Group)
 	}
+	slices.Sort(report.Files)
+	report.Files = slices.Compact(report.Files)
 	if result.ExitCode != 0 && Worst(report.Tests) != Fail {
 		report.Tests = append(report.Tests, Test{Name: restName, Status: Fail, Output: lastOutput(result)})
 	}

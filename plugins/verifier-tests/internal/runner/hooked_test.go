@@ -11,9 +11,9 @@ import (
 func TestReportsOfHookedProcesses(t *testing.T) {
 	plan := &Plan{}
 	hook(plan, "N")
-	sealed := func(key, test string) []byte {
-		text := `[{"Group": "a.test.js", "Name": "` + test + `", "Status": "pass"}]`
-		return []byte(sign(key, []byte(text)) + text)
+	sealed := func(key, test string) string {
+		text := `[{"Group": "a.test.js", "Name": "` + test + `", "Status": "pass"}]` + "\n"
+		return sign(key, []byte(text)) + " " + text
 	}
 	next := sign(plan.key, []byte("next"))
 	for _, c := range []struct {
@@ -22,17 +22,14 @@ func TestReportsOfHookedProcesses(t *testing.T) {
 		want    string
 	}{
 		{nil, 0, "npm test"},
-		{[]string{string(sealed(plan.key, "a")), string(sealed(next, "b"))}, 0, "a b"},
-		{[]string{string(sealed(plan.key, "a")), string(sealed(plan.key, "b"))}, 0, "a"},
-		{[]string{string(sealed("", "a"))}, 0, "npm test"},
+		{[]string{sealed(plan.key, "a"), sealed(next, "b")}, 0, "a b"},
+		{[]string{sealed(plan.key, "a"), sealed(plan.key, "b")}, 0, "a"},
+		{[]string{sealed("", "a")}, 0, "npm test"},
 		{[]string{"short"}, 1, "npm test"},
-		{[]string{string(sealed(plan.key, "a"))}, 1, "a (rest of the command)"},
+		{[]string{sealed(plan.key, "a")}, 1, "a (rest of the command)"},
 	} {
 		plan.command = "npm test"
-		result := &jail.Result{ExitCode: c.exit, Reports: map[string][]byte{}}
-		for i, report := range c.reports {
-			result.Reports[plan.Reports[i]] = []byte(report)
-		}
+		result := &jail.Result{ExitCode: c.exit, Reports: map[string][]byte{plan.Reports[0]: []byte(strings.Join(c.reports, ""))}}
 		var names []string
 		report := exitCode{}.Read(plan, result)
 		for _, test := range report.Tests {

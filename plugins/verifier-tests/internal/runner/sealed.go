@@ -126,27 +126,19 @@ func (s *sealedRun) missingReport(result *jail.Result) *Report {
 const internalError = 3
 
 func readSealed(data []byte) *Report {
-	report := &Report{}
-	if err := report.add(data); err != nil {
-		return &Report{Broken: "the report cannot be read: " + err.Error()}
-	}
-	return report
-}
-
-// add adds the tests of a sealed report.
-func (r *Report) add(data []byte) error {
 	var tests []struct {
 		Group, Name, Status, Output string
 		Within                      []string
 	}
 	if err := json.Unmarshal(data, &tests); err != nil {
-		return err
+		return &Report{Broken: "the report cannot be read: " + err.Error()}
 	}
+	report := &Report{}
 	for _, t := range tests {
 		status := map[string]Status{"pass": Pass, "fail": Fail, "skip": Skip}[t.Status]
-		r.Tests = append(r.Tests, Test{Group: t.Group, Name: t.Name, Within: t.Within, Status: status, Output: tail(t.Output, maxOutput)})
+		report.Tests = append(report.Tests, Test{Group: t.Group, Name: t.Name, Within: t.Within, Status: status, Output: tail(t.Output, maxOutput)})
 	}
-	return nil
+	return report
 }
 
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}

@@ -71,16 +71,24 @@ process.exit(files.some((f) => f.tasks.some((t) => t.result.state === 'fail')) ?
 `
 	smallTape = `const Test = require('./lib/test.js'), all = [];
 module.exports = (name, f) => all.push(new Test(name, f));
-process.nextTick(async () => {
+process.nextTick(() => {
   let ok = true;
-  for (const test of all) { test.on('result', (r) => { ok &&= r.ok; console.log(r.ok ? 'ok' : 'not ok', r.name); }); await test.run(); }
+  const watch = (test) => test.on('test', watch).on('result', (r) => { ok &&= r.ok; console.log(r.ok ? 'ok' : 'not ok', r.name); });
+  for (const test of all) watch(test).run();
   process.exitCode = ok ? 0 : 1;
 });
 `
 	smallTapeTest = `const assert = require('assert');
 module.exports = class Test extends require('events') {
-  constructor(name, f) { super(); this.name = name; this.f = f; }
-  run() { this.f(this); this.emit('end'); }
+  constructor(name, f) { super(); this.name = name; this.f = f; this.inner = []; }
+  run() { this.f(this); this.end(); }
+  end() {
+    const [test] = this.inner.splice(0, 1);
+    if (!test) return this.emit('end');
+    test.on('end', () => this.end());
+    test.run();
+  }
+  test(name, f) { const test = new Test(name, f); this.inner.push(test); this.emit('test', test); }
   equal(a, b) { this.emit('result', { ok: a === b, name: this.name, error: new Error(a + ' is not ' + b) }); }
 };
 `
@@ -134,6 +142,34 @@ func TestFrameworksOfNode(t *testing.T) {
 	}
 }
 
+// A test of tape that throws ends the process; those before it have passed, and what they lie in is no test.
+func TestTapeThatStops(t *testing.T) {
+	find(t, "node", "--version")
+	tree := maps.Clone(smallTests)
+	tree["calc.js"] = "exports.add = () => { throw new Error('not yet'); };\nexports.twice = (a) => 2 * a;\n"
+	tree["tape.test.js"] = "const test = require('tape');\nconst { add, twice } = require('./calc.js');\ntest('all', (t) => {\n  t.test('doubles', (t) => t.equal(twice(4), 8));\n  t.test('adds', (t) => t.equal(add(2, 3), 5));\n});\n"
+	v, query := open(t, verify.Config{Command: []string{"node", "tape.test.js"}}), &sdk.Query{WorkDir: write(t, tree), Checks: sdk.Checks{FailToPass: []string{"adds"}}}
+	right := file("calc.js", "exports.add = (a, b) => a + b;\nexports.twice = (a) => 2 * a;")
+	if verdict := judge(t, v, query, right); verdict.Outcome != sdk.Passed || verdict.Score != 1 || !strings.HasPrefix(verdict.Evidence, "2 of 2") {
+		t.Error("the right answer")
+	}
+	if verdict := judge(t, v, query, strings.Replace(right, "2 * a", "3 * a", 1)); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "doubles failed, and passed on the untouched tree") {
+		t.Error("an answer that breaks the test before it")
+	}
+}
+
+// Code that finds a framework's globals knows that it is tested, and can have them compare otherwise.
+func TestMatchersOfTheCode(t *testing.T) {
+	find(t, "npm", "--version")
+	v, tree := open(t, verify.Config{Command: []string{"npm", "test", "--silent"}}), write(t, smallTests)
+	for _, line := range []string{"if (typeof expect === 'function') globalThis['expect'] = 1;", "if (globalThis.expect) globalThis.expect.extend({ toBe: () => ({ pass: true }) });", "if (process.env.VITEST) exports.add = () => 5;"} {
+		verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("calc.js", "exports.add = (a, b) => a + b;\nexports.twice = (a) => 2 * a;\n"+line))
+		if verdict.Outcome != sdk.Inconclusive {
+			t.Errorf("%s: %v", line, verdict.Outcome)
+		}
+	}
+}
+
 // The report of a framework is written in the process of the code under test.
 func TestAttackFrameworksOfNode(t *testing.T) {
 	inTurn(t, plain, inNode)
@@ -142,13 +178,13 @@ func TestAttackFrameworksOfNode(t *testing.T) {
 	tree["package.json"] = `{"scripts": {"test": "node node_modules/mocha/bin/mocha.js calc.test.js"}}`
 	const wrong = "\nexports.add = () => 0;\nexports.twice = () => 0;"
 	const own = "const fs = require('fs'), dir = fs.readdirSync('.').find((n) => n.startsWith('.stepfall-') && fs.existsSync(n + '/hook'));\n"
-	const tests = "JSON.stringify(['adds', 'doubles'].map((Name) => ({ Group: 'calc.test.js', Name, Within: [], Status: 'pass', Output: '' })))"
+	const tests = "(JSON.stringify(['adds', 'doubles'].map((Name) => ({ Group: 'calc.test.js', Name, Within: [], Status: 'pass', Output: '' }))) + '\\n')"
 	attacks(t, verify.Config{Command: []string{"npm", "test", "--silent"}}, write(t, tree), []attack{
 		{"end the process of mocha", "node", file("calc.js", "process.exit(0);"), ""},
 		{"end it when it has reported", "node", file("calc.js", "process.on('exit', () => process.reallyExit(0));"+wrong), ""},
-		{"write the report", "node", file("calc.js", own+"fs.writeFileSync(dir + '/report-1', '0'.repeat(64) + "+tests+");\nprocess.exit(0);"), ""},
-		{"write it with the key", "node", file("calc.js", own+"let key = '';\ntry { key = fs.readFileSync(dir + '/key', 'utf8').slice(1); } catch { /* it is away */ }\nfs.writeFileSync(dir + '/report-1', require('crypto').createHmac('sha256', key).update("+tests+").digest('hex') + "+tests+");\nprocess.exit(0);"), ""},
-		{"write the next report", "node", file("calc.js", own+"process.on('exit', () => {\n  const key = fs.readFileSync(dir + '/key', 'utf8').slice(1);\n  fs.writeFileSync(dir + '/report-2', require('crypto').createHmac('sha256', key).update("+tests+").digest('hex') + "+tests+");\n  process.reallyExit(0);\n});"+wrong), ""},
+		{"write the report", "node", file("calc.js", own+"fs.writeFileSync(dir + '/report', '0'.repeat(64) + ' ' + "+tests+");\nprocess.exit(0);"), ""},
+		{"write it with the key", "node", file("calc.js", own+"let key = '';\ntry { key = fs.readFileSync(dir + '/key', 'utf8'); } catch { /* it is away */ }\nfs.writeFileSync(dir + '/report', require('crypto').createHmac('sha256', key).update("+tests+").digest('hex') + ' ' + "+tests+");\nprocess.exit(0);"), ""},
+		{"write the next report", "node", file("calc.js", own+"process.on('exit', () => {\n  const key = fs.readFileSync(dir + '/key', 'utf8');\n  fs.appendFileSync(dir + '/report', require('crypto').createHmac('sha256', key).update("+tests+").digest('hex') + ' ' + "+tests+");\n  process.reallyExit(0);\n});"+wrong), ""},
 		{"have failures pass", "node", file("calc.js", "const { EventEmitter } = require('events'), { emit } = EventEmitter.prototype;\nEventEmitter.prototype.emit = function (what, ...given) { return emit.call(this, what === 'fail' ? 'pass' : what, ...given); };\nprocess.on('exit', () => process.reallyExit(0));"+wrong), ""},
 		{"replace assert as it is loaded", "node", file("calc.js", "const Module = require('module'), { _load } = Module;\nModule._load = (name, ...more) => (name === 'assert' ? { strictEqual() {} } : _load(name, ...more));\nrequire('assert').strictEqual = () => {};"+wrong), ""},
 		{"read the tests", "node", file("calc.js", "const text = require('fs').readFileSync('calc.test.js', 'utf8');\nconst said = (name) => Number(RegExp(name + '\\\\(.*?\\\\), (\\\\d+)').exec(text)[1]);\nexports.add = () => said('add');\nexports.twice = () => said('twice');"), "inconclusive: the tests read otherwise where they note what they compare"},

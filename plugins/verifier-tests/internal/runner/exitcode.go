@@ -2,8 +2,10 @@ package runner
 
 import (
 	"cmp"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +21,10 @@ type exitCode struct{ tools *goTest }
 // machine. The outermost module is compiled first.
 func (e exitCode) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), command: strings.Join(argv, " ")}
-	if slices.ContainsFunc(tree.Files, func(file string) bool { return path.Base(file) == "package.json" }) {
+	if e.tools.Foreign && slices.Contains(tree.Files, "package.json") || slices.ContainsFunc(frameworks, func(name string) bool {
+		_, err := os.Stat(filepath.Join(tree.Dir, "node_modules", name))
+		return err == nil
+	}) {
 		hook(plan, nonce)
 	}
 	var folders []string

@@ -82,15 +82,15 @@ class VitestReporter {
   }
 }
 
-function watchMocha(Runner) {
-  const tests = [], { prototype } = Runner, { run } = prototype;
+function watchMocha({ prototype }) {
+  const tests = [], { run } = prototype;
   const add = (status) => (t, error) => tests.push(test(fileOf(t.file), t.titlePath(), status, textOf([error])));
   prototype.run = function (...given) {
     prototype.run = run; // others are run by tests
-    this.on("pass", add("pass")).on("fail", add("fail")).on("pending", add("skip")).once("end", () => seal(tests));
+    take();
+    if (key) this.on("pass", add("pass")).on("fail", add("fail")).on("pending", add("skip")).once("end", () => seal(tests));
     return run.apply(this, given);
   };
-  return Runner;
 }
 
 // callerOf is the file of the tree that calls something.
@@ -139,10 +139,11 @@ function watchModules() {
   const load = Module._extensions[".js"];
   function watching(module, file) {
     load.call(this, module, file);
-    const [, name] = /\/node_modules\/(mocha|tape)\/lib\/(?:runner|test)\.js$/.exec(file) || [];
+    const [, name] = /\/node_modules\/(mocha\/lib\/runner|mocha\/lib\/cli\/cli|tape\/lib\/test)\.js$/.exec(file) || [];
+    if (name === "mocha/lib/runner") return watchMocha(module.exports); // also in a process that starts another one for it
     if (!name || !take()) return;
     if (Module._extensions[".js"] === watching) Module._extensions[".js"] = load;
-    module.exports = name === "mocha" ? watchMocha(module.exports) : watchTape(module.exports);
+    if (name === "tape/lib/test") module.exports = watchTape(module.exports);
   }
   Module._extensions[".js"] = watching;
 }
@@ -156,10 +157,10 @@ function addReporter(option, reporter) {
 }
 
 function start(program) {
-  if (/\/node_modules\/jest(-cli)?\/bin\/jest\.js$/.test(program)) {
+  if (/\/node_modules\/(jest(-cli)?\/bin\/jest\.js|\.bin\/jest)$/.test(program)) {
     addReporter("--reporters", __filename);
     module.exports = JestReporter;
-  } else if (/\/node_modules\/vitest\/vitest\.mjs$/.test(program)) {
+  } else if (/\/node_modules\/(vitest\/vitest\.mjs|\.bin\/vitest)$/.test(program)) {
     const name = Symbol.for(__filename);
     globalThis[name] = VitestReporter;
     const source = `const name = Symbol.for(${stringify(__filename)}), reporter = globalThis[name]; delete globalThis[name]; export default reporter;`;

@@ -28,6 +28,9 @@ func (exitCode) Narrow(argv []string, tree *Tree, files []string) []string {
 // [CommandName], they were run.
 const restName = "(rest of the command)"
 
+// frameworks are those whose tests are reported; other trees have no key that code could find.
+var frameworks = []string{"jest", "jest-cli", "vitest", "mocha", "tape"}
+
 // hook has each process of Node load a module that reports the tests of jest, vitest, mocha and tape. It has no
 // extension, so that no linter takes it for a part of the tree.
 func hook(plan *Plan, nonce string) {

@@ -11,12 +11,17 @@ import (
 
 // The frameworks, as far as the verifier knows them: their programs take a reporter, or their modules are watched.
 const (
-	smallMocha = `const Runner = require('../lib/runner.js'), path = require('path');
+	smallMocha = `require('../lib/runner.js');
+require('../lib/cli/cli.js').main();
+`
+	smallCli = `const Runner = require('../runner.js'), path = require('path');
+exports.main = () => {
 const tests = [], titles = [];
 global.describe = (title, f) => { titles.push(title); f(); titles.pop(); };
 global.it = global.test = (title, f) => tests.push({ f, file: global.current, titles: [...titles, title], titlePath() { return this.titles; } });
 for (const file of process.argv.slice(2)) require(global.current = path.resolve(file));
 new Runner(tests).run((failures) => process.exit(failures ? 1 : 0));
+};
 `
 	smallRunner = `module.exports = class Runner extends require('events') {
   constructor(tests) { super(); this.tests = tests; }
@@ -103,7 +108,7 @@ var smallTests = map[string]string{
 	"tape.test.js":    "const test = require('tape');\nconst { add, twice } = require('./calc.js');\ntest('adds', (t) => t.equal(add(2, 3), 5));\ntest('doubles', (t) => t.equal(twice(4), 8));\n",
 	"tapenet.test.js": "require('tape')('needs a network', (t) => t.equal('none', 'a network'));\n",
 
-	"node_modules/mocha/bin/mocha.js": smallMocha, "node_modules/mocha/lib/runner.js": smallRunner,
+	"node_modules/mocha/bin/mocha.js": smallMocha, "node_modules/mocha/lib/cli/cli.js": smallCli, "node_modules/mocha/lib/runner.js": smallRunner,
 	"node_modules/jest/bin/jest.js": smallJest, "node_modules/vitest/vitest.mjs": smallVitest,
 	"node_modules/tape/index.js": smallTape, "node_modules/tape/lib/test.js": smallTapeTest, "node_modules/tape/package.json": "{}",
 }

@@ -41,6 +41,13 @@ function alter({ path, text: written }) {
   const source = (node) => text.slice(node.start, node.end);
   const nodes = [];
   walk.full(tree, (node) => nodes.push(node));
+  // What a framework exports for tests is called test here, whatever name the file gives it.
+  const isFramework = (n) => /^(tape|tap|ava|node:test)$/.test(n?.value);
+  const testers = nodes.flatMap((n) => {
+    if (n.type === "ImportDeclaration" && isFramework(n.source)) return n.specifiers.filter((s) => s.type === "ImportDefaultSpecifier").map((s) => s.local.name);
+    return n.type === "VariableDeclarator" && n.init?.type === "CallExpression" && nameOf(n.init) === "require" && isFramework(n.init.arguments[0]) ? [n.id.name] : [];
+  });
+  for (const { type, callee, arguments: given } of nodes) if (type === "CallExpression" && testers.includes(callee.name) && given.some(isFunction)) callee.name = "test";
   // blocks are those that define names, an inner one after the outer.
   const definedBy = (n) => (n?.type === "VariableDeclaration" ? defined(n) : []);
   const isEach = (n) => n.type === "CallExpression" && n.callee.object && EACH.test(nameOf(n)) && n.arguments[0]?.params;

@@ -466,6 +466,7 @@ func TestChainsAndMadeTests(t *testing.T) {
 		altered string
 		values  []string
 	}{
+		"import t from 'tape';\nt('a', (t) => { t.same(f(1), 77); });":                                   {`same\(.*f\(1\).*, .*\d\d\b`, []string{}},
 		"it('a', () => { expect(f(1)).to.deep.equal([7]); });":                                           {`to\.deep\.equal\(.*\[\d\]`, []string{"=[7]"}},
 		"it('a', () => { f(1).should.equal('xyz'); });":                                                  {`f\(1\)\)\.should\.equal\(.*'[a-z]+'`, []string{`="xyz"`}},
 		"it('a', () => { expect(f(1)).to.not.equal(7); expect(g()).to.be.true; });":                      {`expect\(f\(1\)\)\.to\.equal\(7\); expect\(g\(\)\)\.not\.to\.be\.true`, nil},

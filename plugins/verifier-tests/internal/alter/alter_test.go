@@ -487,6 +487,27 @@ func TestChainsAndMadeTests(t *testing.T) {
 	}
 }
 
+// The questions of files with many long tests have a limit, and their expectations are altered all the same.
+func TestManyLongQuestions(t *testing.T) {
+	text := "import { f } from './f.js';\nimport assert from 'assert';\n"
+	for i := range 3 {
+		text += fmt.Sprintf("it('%d', () => {\n", i) + strings.Repeat(fmt.Sprintf("  assert.strictEqual(f('%s'), 77);\n", strings.Repeat("x", 1000)), 60) + "});\n"
+	}
+	var files []Source
+	for i := range 3 {
+		files = append(files, Source{Path: fmt.Sprintf("%d.test.js", i), Text: text})
+	}
+	altered, size := alterOne(t, &Request{Way: Expectation, Seed: 1, Record: ".record", Files: files}), 0
+	for _, source := range altered {
+		for _, q := range source.Questions {
+			size += len(q.Program)
+		}
+	}
+	if len(altered) != 3 || altered[2].Count < 180 || size < 8<<20 || size > 9<<20 {
+		t.Errorf("%d files, %d bytes", len(altered), size)
+	}
+}
+
 // Tests made of the rows of a table take what they expect from it.
 func TestEachOfATable(t *testing.T) {
 	const text = "test.each([[2, 3, 5], [4, 4, 8]])('%i and %i', (a, b, sum) => {\n  expect(add(a, b)).toBe(sum);\n});\nit.only.each`a | b`('c', () => { expect(g(1)).toBe(7); });\n"

@@ -7,6 +7,7 @@ const CONSTANT = /^(require|createRequire|URL|fileURLToPath|pathToFileURL|join|r
 const TEST = /^(test|it|describe|suite|context|specify)$/, BEFORE = /^(before|beforeEach|beforeAll|setup)$/, AFTER = /^(after|afterEach|afterAll|teardown)$/;
 const HELPER = /^_?(assert|check|expect|verify|same|equal|must|should|validate)/i;
 const MAX_ROWS = 50, MAX_QUESTIONS = 500; // no more are asked
+const MAX_PROGRAMS = 1 << 23; // characters of the questions of all files
 const isFunction = (node) => /Function/.test(node?.type);
 
 // Unknown is thrown where what a question needs is not known without a run of the tests.
@@ -86,6 +87,7 @@ function lookOf(node, source) {
 
 // Questions makes those of a file.
 class Questions {
+  static size = 0; // of the programs of all files
   // of has the file's path, text and nodes, how values are found, and whether a file is one test.
   constructor(of) {
     Object.assign(this, of, { all: [], seen: new Map() });
@@ -112,7 +114,7 @@ class Questions {
   compared(node, actual, values, mode) {
     this.leaves++;
     if (this.collects) return this.seen.get(this.scope).push({ node, values });
-    if (this.whole && this.all.length > MAX_QUESTIONS) return (this.isOpen = true);
+    if ((this.whole && this.all.length > MAX_QUESTIONS) || Questions.size > MAX_PROGRAMS) return (this.isOpen = true);
     const isKnown = actual?.start !== undefined && !this.lenient.has(node);
     let notes = [];
     try {
@@ -140,6 +142,7 @@ class Questions {
   tell(site, found) {
     if (found.length > 0) this.asked = Math.max(this.asked, site.end);
     else this.isOpen = true;
+    for (const { program, expected = "" } of found) Questions.size += program.length + expected.length;
     this.all.push(...found.map((q) => ({ file: this.path, test: this.test, ...q })));
   }
 

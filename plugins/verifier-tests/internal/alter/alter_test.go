@@ -491,7 +491,7 @@ func TestChainsAndMadeTests(t *testing.T) {
 func TestManyLongQuestions(t *testing.T) {
 	text := "import { f } from './f.js';\nimport assert from 'assert';\n"
 	for i := range 3 {
-		text += fmt.Sprintf("it('%d', () => {\n", i) + strings.Repeat(fmt.Sprintf("  assert.strictEqual(f('%s'), 77);\n", strings.Repeat("x", 1000)), 60) + "});\n"
+		text += fmt.Sprintf("it('%d', () => {\n", i) + strings.Repeat(fmt.Sprintf("  assert.strictEqual(f('%s'), 77);\n  assert(f(2));\n", strings.Repeat("x", 1000)), 60) + "});\n"
 	}
 	var files []Source
 	for i := range 3 {

@@ -114,7 +114,7 @@ class Questions {
   compared(node, actual, values, mode) {
     this.leaves++;
     if (this.collects) return this.seen.get(this.scope).push({ node, values });
-    if ((this.whole && this.all.length > MAX_QUESTIONS) || Questions.size > MAX_PROGRAMS) return (this.isOpen = true);
+    if (this.isFull()) return (this.isOpen = true);
     const isKnown = actual?.start !== undefined && !this.lenient.has(node);
     let notes = [];
     try {
@@ -130,10 +130,15 @@ class Questions {
     return this.tell(node, both ? [{ program: both.answers.program(), alone: both.answers.steps < 2, expected: both.wanted.program() }] : []);
   }
 
+  isFull() {
+    return (this.whole && this.all.length > MAX_QUESTIONS) || Questions.size > MAX_PROGRAMS;
+  }
+
   // truth has asked whether something is so, unless that says with what a result is compared.
   truth(node, wanted) {
     this.leaves++;
     if (this.collects) return;
+    if (this.isFull()) return void (this.isOpen = true);
     const says = (n) => n.regex || (n.type === "BinaryExpression" && n.operator !== "instanceof") || (n.type === "CallExpression" && n.arguments.length > 1 && n.arguments.some((a) => some(a, (i) => i.type === "CallExpression")));
     const answers = this.lenient.has(node) || some(node, says) ? [] : this.about(node, "truth", { type: "Literal", start: node.end, end: node.end }, [node]);
     this.tell(node, answers.map((q) => ({ program: q.program(), alone: q.steps < 2, value: "=" + wanted })));

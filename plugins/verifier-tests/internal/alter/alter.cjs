@@ -11,6 +11,8 @@ const draw = (n) => (seed = (seed * 48271) % 2147483647) % n;
 const word = () => Array.from({ length: 6 }, () => "abcdefghijklmnopqrstuvwxyz"[draw(26)]).join("");
 
 const EQUAL = /^((not)?(Deep)?(Strict)?Equal|equals?|strictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|same|is|eq|eql|include|toBe|toEqual|toStrictEqual|toContain|toHaveLength|toMatchObject|toBeCloseTo)$/;
+// What ends a chain of words that compares.
+const CHAINED = /^(equals?|eq|eqls?|is|same|sameAs|equalTo|isEqualTo|includes?|contains?|members|lengthOf|length|closeTo|string)$/;
 const COMPARER = /^_*(is)?(eq|equals?|equalTo|same|sameAs|identical|isDeepStrictEqual|startsWith|endsWith|includes)$/i;
 // What functions are called that return nothing, or 0, where their arguments are the same.
 const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(es)?)_*$/i;
@@ -20,6 +22,8 @@ const READS = /^(read|load|open)/i;
 const isReading = (n) => n.type === "CallExpression" && (READS.test(nameOf(n)) || (nameOf(n) === "require" && /\.json$/.test(n.arguments[0]?.value)));
 // What methods are called that go through all of a list.
 const EACH = /^(forEach|every)$/;
+// tableOf is the table of a call that makes a test of each of its rows.
+const tableOf = ({ type, callee }) => type === "CallExpression" && callee.type === "CallExpression" && nameOf(callee) === "each" && callee.arguments[0];
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
@@ -37,6 +41,13 @@ function alter({ path, text: written }) {
   const source = (node) => text.slice(node.start, node.end);
   const nodes = [];
   walk.full(tree, (node) => nodes.push(node));
+  // What a framework exports for tests is called test here, whatever name the file gives it.
+  const isFramework = (n) => /^(tape|tap|ava|node:test)$/.test(n?.value);
+  const testers = nodes.flatMap((n) => {
+    if (n.type === "ImportDeclaration" && isFramework(n.source)) return n.specifiers.filter((s) => s.type === "ImportDefaultSpecifier").map((s) => s.local.name);
+    return n.type === "VariableDeclarator" && n.init?.type === "CallExpression" && nameOf(n.init) === "require" && isFramework(n.init.arguments[0]) ? [n.id.name] : [];
+  });
+  for (const { type, callee, arguments: given } of nodes) if (type === "CallExpression" && testers.includes(callee.name) && given.some(isFunction)) callee.name = "test";
   // blocks are those that define names, an inner one after the outer.
   const definedBy = (n) => (n?.type === "VariableDeclaration" ? defined(n) : []);
   const isEach = (n) => n.type === "CallExpression" && n.callee.object && EACH.test(nameOf(n)) && n.arguments[0]?.params;
@@ -95,6 +106,12 @@ function alter({ path, text: written }) {
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
       if (node.type === "CallExpression" && node.callee.object && EACH.test(nameOf(node)) && node.arguments[0]?.params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
+      }
+      // A test for each row of a table has its elements as parameters.
+      const table = tableOf(node);
+      if (table) {
+        const element = (row, i) => (row.type === "ArrayExpression" ? row.elements[i] : i === 0 && row);
+        return bodyOf(node)?.params.flatMap((target, i) => members(target, name, () => items(table).map((row) => element(row, i)).filter(Boolean))) ?? [];
       }
       return [];
     });
@@ -387,26 +404,43 @@ function alter({ path, text: written }) {
   const leftOut = new Set(nodes.filter((n) => n.type === "CallExpression" && /^(test|it|describe|suite)\.(skip|todo|fails|failing)\b/.test(source(n.callee))));
   // isLeftOut is whether an argument says that an assertion may fail, as tape and tap have it.
   const isLeftOut = (argument) => argument.properties?.some((p) => /^(skip|todo)$/.test(p.key?.name) && p.value.value !== false);
+  // chained alters what a chain of words compares, or says that it must be.
+  function chained(node, chain, first, second) {
+    const name = node.callee ? nameOf(node) : "";
+    if (chain.not || name === "") return put(TRUTH, node, [chain.not ? [chain.not.object.end, chain.not.end, ""] : [chain.root.end, chain.root.end, ".not"]]);
+    if (name === "property" && second) return expected(second);
+    if (!CHAINED.test(name)) return undefined;
+    const by = !chain.isKnown || PART.test(name) ? name : chain.isDeep || /^eqls?$/.test(name) ? "deepStrictEqual" : /^eq/.test(name) ? "strictEqual" : name;
+    return compares(equality(chain.actual, first)) || expected(first, by, /^length/.test(name) ? undefined : chain.actual);
+  }
   function assertion(node) {
     const name = nameOf(node);
     const [first, second] = node.arguments;
     const object = node.callee.object;
     if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
       const inverted = object.property && object.property.name === "not";
-      const actual = object.arguments && object.arguments[0];
+      const actual = (inverted ? object.object : object).arguments?.[0];
       if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first, name, actual);
+      // Of one within the other both inverted would be neither.
+      if (actual && some(actual, (n) => lookOf(n, source))) return;
       const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
       if (request.way === "reach") return kinds[TRUTH].push([object.start, object.start, fail + ","]);
       return put(TRUTH, object, [edit]);
     }
+    const chain = object && first && chainOf(node.callee.object);
+    if (chain) return chained(node, chain, first, second);
     if (!first || (object && node.arguments.slice(2).some(isLeftOut))) return;
     if (/^not/.test(name) && INVERSE[name] && !object) return put(TRUTH, first, [[node.callee.start, node.callee.end, `${prefix}not(${name})`]]);
     if (INVERSE[name] && object) return put(TRUTH, first, [[node.callee.property.start, node.callee.property.end, INVERSE[name]]]);
     if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second, name);
     if (name === "ok" || name === "assert") return truth(first);
     if (RAISES.has(name)) return put(VALUE, first, [[first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]]);
-    if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
-    for (const argument of node.arguments) {
+    if (object || !/^_?(assert|check|expect|same|equal|verify\w)/i.test(name) || !second) return;
+    given(node);
+  }
+  // given alters what a helper of the tests is given.
+  function given(call) {
+    for (const argument of call.arguments) {
       if ((argument.type === "Identifier" ? bound(argument) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
     }
   }
@@ -424,7 +458,7 @@ function alter({ path, text: written }) {
     else if (!isWithin && !request.whole) neither(node, false);
   }
   const isAssertion = (call) => (call.callee.object ? /^(assert$|t\.assert$|expect\()/.test(source(call.callee.object)) && !RAISES.has(nameOf(call)) : /^(assert|ok|(strict|deep|deepStrict)?[eE]qual)$/.test(nameOf(call)));
-  function body(node, title) {
+  function body(node, title, { isEach, isMade }) {
     name = title;
     kinds = [[], [], [], []];
     truthsNoted = [];
@@ -433,12 +467,13 @@ function alter({ path, text: written }) {
     sites.clear();
     scope = node;
     holds = false;
-    goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
+    goesOn = !request.whole && !isMade && (node.params.length < 2 || isEach) && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
     questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
+    if (isMade) given(node);
     walk.fullAncestor(node, (inner, _, above) => {
       if (above.some((n) => n !== node && (leftOut.has(n) || found.some((f) => f.node === n)))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
@@ -446,6 +481,11 @@ function alter({ path, text: written }) {
       if (inner.type === "CallExpression" && !isUsed(inner, above)) assertion(inner);
       if (inner.type === "CallExpression" && questions.leaves === before && lookOf(inner, source)) questions.isOpen = true;
       if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
+      const said = inner.type === "ExpressionStatement" && inner.expression.type === "MemberExpression" && chainOf(inner.expression);
+      if (said) chained(inner.expression, said);
+      if (inner.type === "SwitchStatement" && calls(inner.discriminant) && some(inner, (n) => n.type === "ThrowStatement")) {
+        for (const one of inner.cases) if (one.test && !some(one, (n) => n.type === "ThrowStatement")) expected(one.test);
+      }
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
         if (!direct.some((n) => n.type === "ThrowStatement")) walk.full(inner.test, (n) => lenient.add(n));
@@ -499,9 +539,12 @@ function alter({ path, text: written }) {
   if (request.whole) found.push({ name: "", node: tree });
   for (const node of request.whole ? [] : nodes) {
     if (node.type !== "CallExpression") continue;
-    const callee = node.callee.type === "MemberExpression" ? (node.callee.property.name === "test" ? node.callee.property : node.callee.object) : node.callee;
-    const last = node.arguments.findLast((a) => /Function/.test(a.type));
-    if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
+    const isMade = !bodyOf(node) && node.arguments[1]?.type === "CallExpression"; // a function that a call returns
+    const last = isMade ? node.arguments[1] : bodyOf(node), isEach = /^(Call|TaggedTemplate)/.test(node.callee.type);
+    const of = isEach ? node.callee.callee ?? node.callee.tag : node.callee;
+    const callee = of.type === "MemberExpression" ? (of.property.name === "test" ? of.property : of.object) : of;
+    // Of test.only.each the name is within.
+    if (last && /^(test|it|specify|tape)$/.test((callee.type === "MemberExpression" ? callee.object : callee).name || "")) found.push({ name: !isEach && node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last, isEach, isMade });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
   const edits = [], tests = [], truths = [], data = [], watched = [];
@@ -510,13 +553,13 @@ function alter({ path, text: written }) {
     for (const list of [edits, tests, truths, data, watched, questions.all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
-    for (const { name, node } of found) {
+    for (const { name, node, isEach, isMade } of found) {
       if (request.way === "end") {
-        if (!request.whole && node.params.length > 1) continue;
+        if (!request.whole && !isMade && node.params.length > 1 && !isEach) continue;
         if (request.whole) edits.push([start, start, fail + ";"]);
         else edits.push(...ending(node));
       } else {
-        const kind = body(node, name);
+        const kind = body(node, name, { isEach, isMade });
         if (kind === DATA) data.push(name);
         if (kind < 0 || kind === DATA) continue;
         if (kind === TRUTH) {

@@ -155,7 +155,7 @@ var Languages = map[string]Program{
 // Askers are the programs that evaluate questions; see ask.py and ask.cjs.
 var Askers = map[string]Program{
 	"python": {Name: "ask.py", Text: pythonNotes + asks, Env: []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}},
-	"node":   {Name: "ask.cjs", Text: nodeAsks + nodeNotes},
+	"node":   {Name: "ask.cjs", Text: nodeAsks + nodeNotes + nodeTree},
 }
 
 // Language returns the language in which a file is altered, or "".

@@ -2,9 +2,11 @@ package alter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -194,21 +196,51 @@ func TestLateQuestions(t *testing.T) {
 		if _, err := exec.LookPath(interpreter); err != nil {
 			t.Skipf("no %s here", interpreter)
 		}
-		program, dir := Askers[language], t.TempDir()
-		request := `{"path": ["."], "options": [], "patience": -1, "groups": [[{"file": "a.py", "program": "raise 1", "value": "=1"}]]}`
-		for name, text := range map[string]string{program.Name: program.Text, "request": request} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		answers := answer(t, language, interpreter, `{"path": ["."], "options": [], "patience": -1, "groups": [[{"file": "a.py", "program": "raise 1", "value": "=1"}]]}`, nil)
+		if strings.ReplaceAll(answers, " ", "") != `[["?late"]]` {
+			t.Errorf("%s: %s", language, answers)
 		}
-		command := exec.Command(interpreter, program.Name, "request", "answers")
-		command.Dir = dir
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// answer has questions answered in a folder with files.
+func answer(t *testing.T, language, interpreter, request string, files map[string]string) string {
+	t.Helper()
+	program, dir := Askers[language], t.TempDir()
+	all := map[string]string{program.Name: program.Text, "request": request}
+	maps.Copy(all, files)
+	for name, text := range all {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
 		}
-		if answers, err := os.ReadFile(filepath.Join(dir, "answers")); err != nil || strings.ReplaceAll(string(answers), " ", "") != `[["?late"]]` {
-			t.Errorf("%s: %s %v", language, answers, err)
-		}
+	}
+	command := exec.Command(interpreter, program.Name, "request", "answers")
+	command.Dir = dir
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	answers, err := os.ReadFile(filepath.Join(dir, "answers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answers)
+}
+
+// Code in TypeScript is asked without its types, by a compiler of the tree if Node has none, and found as compilers find
+// it. What fails then says nothing.
+func TestQuestionsOfTypedCode(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("no node here")
+	}
+	const compiler = "exports.transpileModule = (text) => ({ outputText: text.replace(/: \\w+/g, '') });\nexports.findConfigFile = () => undefined;\nexports.sys = {};\n"
+	answers := answer(t, "node", "node", `{"options": [], "patience": 60, "groups": [
+		[{"file": "test/a.test.ts", "program": "import { add } from \"../src\";\nconst _mode = \"\";\n_answer((add(2, 3)), _mode);"}],
+		[{"file": "test/a.test.ts", "program": "import { lacks } from \"../src\";\n_answer((lacks()), _mode);"}]]}`, map[string]string{
+		"node_modules/typescript/index.js": compiler, "test/a.txt": "", "src/index.ts": "export { add } from './add.js';\n", "src/add.ts": "export const add = (a: number, b: number): number => a + b;\n",
+	})
+	if stripped := `[["=5"],["!"]]`; answers != stripped && !strings.HasPrefix(answers, `[["raised`) { // by a Node that strips types and finds no ../src
+		t.Errorf("%s, want %s", answers, stripped)
 	}
 }
 
@@ -416,6 +448,76 @@ func FuzzGo(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What must be so within a function of which something must be so is altered alone: both inverted would be neither.
+func TestAssertionsWithinAssertions(t *testing.T) {
+	const text = "it('a', () => {\n  expect(() => {\n    expect(f()).toBeUndefined();\n  }).not.toThrow();\n});\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Files: []Source{{Path: "a.test.js", Text: text}}})
+	if len(altered) != 1 || !strings.Contains(altered[0].Text, "expect(f()).not.toBeUndefined()") || !strings.Contains(altered[0].Text, "}).not.toThrow()") {
+		t.Errorf("%+v", altered)
+	}
+}
+
+// What words in a chain compare, cases of what the code returns, and what a function that makes a test is given, is
+// altered.
+func TestChainsAndMadeTests(t *testing.T) {
+	for text, want := range map[string]struct {
+		altered string
+		values  []string
+	}{
+		"import t from 'tape';\nt('a', (t) => { t.same(f(1), 77); });":                                   {`same\(.*f\(1\).*, .*\d\d\b`, []string{}},
+		"it('a', () => { expect(f(1)).to.deep.equal([7]); });":                                           {`to\.deep\.equal\(.*\[\d\]`, []string{"=[7]"}},
+		"it('a', () => { f(1).should.equal('xyz'); });":                                                  {`f\(1\)\)\.should\.equal\(.*'[a-z]+'`, []string{`="xyz"`}},
+		"it('a', () => { expect(f(1)).to.not.equal(7); expect(g()).to.be.true; });":                      {`expect\(f\(1\)\)\.to\.equal\(7\); expect\(g\(\)\)\.not\.to\.be\.true`, nil},
+		"it('a', () => { that(up('abc')).is('CBA'); });":                                                 {`that\(.*up\('abc'\)\)\)\.is\(.*'[a-z]+'`, []string{}},
+		"it('a', () => { switch (f(1)) { case 77: break; default: throw new Error('no'); } });":          {`case [^7]`, nil},
+		"it('a', wanting('abc', 'CBA'));":                                                                {`wanting\(.*'[a-z]+'`, nil},
+		"it('a', () => { verifyUpper('abc', 'CBA'); });":                                                 {`verifyUpper\(.*, .*'[a-z]+'`, nil},
+		"it('a', () => { expect(f(1)).to.have.property('b', 77); list(f(1)).concat(3).includes(77); });": {`property\('b', .*\d\d\)`, nil},
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Record: ".record", Files: []Source{{Path: "a.test.js", Text: text + "\n"}}})
+		if len(altered) != 1 || !regexp.MustCompile(want.altered).MatchString(altered[0].Text) || strings.Contains(ownText(altered[0].Text), "'CBA'") {
+			t.Errorf("%s: %+v", text, altered)
+			continue
+		}
+		if want.values != nil && (len(altered[0].Compared) != 1 || !slices.Equal(altered[0].Compared[0].Values, want.values)) {
+			t.Errorf("%s: %+v", text, altered[0].Compared)
+		}
+	}
+}
+
+// The questions of files with many long tests have a limit, and their expectations are altered all the same.
+func TestManyLongQuestions(t *testing.T) {
+	text := "import { f } from './f.js';\nimport assert from 'assert';\n"
+	for i := range 3 {
+		text += fmt.Sprintf("it('%d', () => {\n", i) + strings.Repeat(fmt.Sprintf("  assert.strictEqual(f('%s'), 77);\n  assert(f(2));\n", strings.Repeat("x", 1000)), 60) + "});\n"
+	}
+	var files []Source
+	for i := range 3 {
+		files = append(files, Source{Path: fmt.Sprintf("%d.test.js", i), Text: text})
+	}
+	altered, size := alterOne(t, &Request{Way: Expectation, Seed: 1, Record: ".record", Files: files}), 0
+	for _, source := range altered {
+		for _, q := range source.Questions {
+			size += len(q.Program)
+		}
+	}
+	if len(altered) != 3 || altered[2].Count < 180 || size < 8<<20 || size > 9<<20 {
+		t.Errorf("%d files, %d bytes", len(altered), size)
+	}
+}
+
+// Tests made of the rows of a table take what they expect from it.
+func TestEachOfATable(t *testing.T) {
+	const text = "test.each([[2, 3, 5], [4, 4, 8]])('%i and %i', (a, b, sum) => {\n  expect(add(a, b)).toBe(sum);\n});\nit.only.each`a | b`('c', () => { expect(g(1)).toBe(7); });\n"
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 1, Record: ".record", Files: []Source{{Path: "a.test.js", Text: text}}})
+	if len(altered) != 1 || len(altered[0].Compared) != 2 || !slices.Equal(altered[0].Compared[0].Values, []string{"=5", "=8"}) || !slices.Equal(altered[0].Tests, []string{"*"}) {
+		t.Fatalf("%+v", altered)
+	}
+	if !strings.Contains(altered[0].Text, "[[2, 3, ") || strings.Contains(altered[0].Text, "[2, 3, 5]") {
+		t.Errorf("%s", altered[0].Text)
+	}
 }
 
 // A file that cannot be altered is named, and the others are altered all the same.

@@ -3,9 +3,9 @@
 // nothing of other groups.
 "use strict";
 const { spawn } = require("node:child_process");
-const { mkdirSync, readFileSync, unlinkSync, writeFileSync } = require("node:fs");
+const { mkdirSync, readFileSync, readdirSync, unlinkSync, writeFileSync } = require("node:fs");
 const { tmpdir } = require("node:os");
-const { dirname, resolve } = require("node:path");
+const { dirname, join, resolve } = require("node:path");
 
 const PATIENCE = 20000;
 const [requestFile, report] = process.argv.slice(2);
@@ -66,11 +66,43 @@ _write(3, "\\n");
 `;
 }
 
+// Where Node does not strip types itself, it is given files without them, and finds them as compilers do.
+const isTyped = (file) => /\.[cm]?ts$/.test(file);
+const isStripped = process.features.typescript || request.options.some((option) => /-types$/.test(option));
+const dataOf = (code) => `data:text/javascript,${encodeURIComponent(code)}`;
+const findTyped = dataOf(`
+export async function resolve(specifier, context, next) {
+  const others = [specifier, specifier + ".ts", specifier.replace(/js$/, "ts"), specifier + "/index.ts"];
+  for (const other of specifier.startsWith(".") ? others : []) {
+    try {
+      return await next(other, context);
+    } catch { /* the next may be there */ }
+  }
+  return next(specifier, context);
+}
+export async function load(url, context, next) {
+  return next(url, /^file:.*\.[cm]?ts$/.test(url) ? { ...context, format: "module" } : context);
+}`);
+const options = isStripped ? request.options : [...request.options, "--import", dataOf(`import { register } from "node:module"; register(${JSON.stringify(findTyped)});`)];
+const optionsFor = (file) => (isTyped(file) ? options : request.options);
+
+// stripTree takes the types from the files of the tree.
+function stripTree(folder) {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const file = join(folder, entry.name);
+    if (entry.isDirectory() && !/^(node_modules|\..*)$/.test(entry.name)) stripTree(file);
+    if (!entry.isFile() || !isTyped(file) || /\.d\.[cm]?ts$/.test(file)) continue;
+    try {
+      writeFileSync(file, withoutTypes(file, readFileSync(file, "utf8")));
+    } catch { /* what needs it has no answer */ }
+  }
+}
+
 // begin starts a process that waits for a program.
 function begin(questions) {
   const cwd = questions[0].apart ? tmpdir() : resolve(dirname(questions[0].file));
   mkdirSync(cwd, { recursive: true });
-  const child = spawn(process.execPath, [...request.options, "--input-type=module"], { cwd, stdio: ["pipe", "ignore", "ignore", "pipe"] });
+  const child = spawn(process.execPath, [...optionsFor(questions[0].file), "--input-type=module"], { cwd, stdio: ["pipe", "ignore", "ignore", "pipe"] });
   const answers = new Promise((end) => {
     let data = "";
     child.stdin.on("error", () => {}); // it has ended
@@ -92,12 +124,15 @@ async function ask({ questions, child, answers }) {
   const data = await answers;
   clearTimeout(timer);
   const said = data.trim() === "" ? [] : data.trim().split("\n").map((line) => JSON.parse(line));
+  // What is not compiled as the project does may fail.
+  if (!isStripped && isTyped(questions[0].file)) return { said: questions.map((_, i) => (said[i] ?? "!").replace(/^raised.*/s, "!")), isLate };
   while (said.length < questions.length) said.push(isLate ? "raised nothing, and hangs" : "raised nothing, and ended");
   return { said, isLate };
 }
 
 async function main() {
   const parts = request.groups.flatMap((group, at) => [...new Set(group.map((q) => q.file))].map((file) => ({ at, questions: group.filter((q) => q.file === file) })));
+  if (!isStripped && request.groups.flat().some((q) => isTyped(q.file))) stripTree(".");
   const found = [], began = Date.now();
   let next = parts.length > 0 && begin(parts[0].questions);
   for (const [i, { at, questions }] of parts.entries()) {

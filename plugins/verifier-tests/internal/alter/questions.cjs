@@ -7,6 +7,7 @@ const CONSTANT = /^(require|createRequire|URL|fileURLToPath|pathToFileURL|join|r
 const TEST = /^(test|it|describe|suite|context|specify)$/, BEFORE = /^(before|beforeEach|beforeAll|setup)$/, AFTER = /^(after|afterEach|afterAll|teardown)$/;
 const HELPER = /^_?(assert|check|expect|verify|same|equal|must|should|validate)/i;
 const MAX_ROWS = 50, MAX_QUESTIONS = 500; // no more are asked
+const MAX_PROGRAMS = 1 << 23; // characters of the questions of all files
 const isFunction = (node) => /Function/.test(node?.type);
 
 // Unknown is thrown where what a question needs is not known without a run of the tests.
@@ -69,6 +70,8 @@ const bodyOf = (call) => call.arguments.findLast(isFunction);
 function lookOf(node, source) {
   if (node.type !== "CallExpression") return undefined;
   const { callee, arguments: given } = node;
+  const chain = callee.object && given.length > 0 && (CHAINED.test(nameOf(node)) || nameOf(node) === "property") && chainOf(callee.object);
+  if (chain) return [chain.actual];
   let root = callee;
   while (root.type === "MemberExpression" || root.type === "CallExpression") {
     if (root.type === "CallExpression" && root.callee.name === "expect") return root.arguments.slice(0, 1);
@@ -84,6 +87,7 @@ function lookOf(node, source) {
 
 // Questions makes those of a file.
 class Questions {
+  static size = 0; // of the programs of all files
   // of has the file's path, text and nodes, how values are found, and whether a file is one test.
   constructor(of) {
     Object.assign(this, of, { all: [], seen: new Map() });
@@ -110,7 +114,7 @@ class Questions {
   compared(node, actual, values, mode) {
     this.leaves++;
     if (this.collects) return this.seen.get(this.scope).push({ node, values });
-    if (this.whole && this.all.length > MAX_QUESTIONS) return (this.isOpen = true);
+    if (this.isFull()) return (this.isOpen = true);
     const isKnown = actual?.start !== undefined && !this.lenient.has(node);
     let notes = [];
     try {
@@ -126,10 +130,15 @@ class Questions {
     return this.tell(node, both ? [{ program: both.answers.program(), alone: both.answers.steps < 2, expected: both.wanted.program() }] : []);
   }
 
+  isFull() {
+    return (this.whole && this.all.length > MAX_QUESTIONS) || Questions.size > MAX_PROGRAMS;
+  }
+
   // truth has asked whether something is so, unless that says with what a result is compared.
   truth(node, wanted) {
     this.leaves++;
     if (this.collects) return;
+    if (this.isFull()) return void (this.isOpen = true);
     const says = (n) => n.regex || (n.type === "BinaryExpression" && n.operator !== "instanceof") || (n.type === "CallExpression" && n.arguments.length > 1 && n.arguments.some((a) => some(a, (i) => i.type === "CallExpression")));
     const answers = this.lenient.has(node) || some(node, says) ? [] : this.about(node, "truth", { type: "Literal", start: node.end, end: node.end }, [node]);
     this.tell(node, answers.map((q) => ({ program: q.program(), alone: q.steps < 2, value: "=" + wanted })));
@@ -138,6 +147,7 @@ class Questions {
   tell(site, found) {
     if (found.length > 0) this.asked = Math.max(this.asked, site.end);
     else this.isOpen = true;
+    for (const { program, expected = "" } of found) Questions.size += program.length + expected.length;
     this.all.push(...found.map((q) => ({ file: this.path, test: this.test, ...q })));
   }
 

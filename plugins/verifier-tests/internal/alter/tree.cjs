@@ -8,7 +8,7 @@ function withoutTypes(path, text) {
   const find = createRequire(require("node:path").resolve(path));
   const ways = [
     (typed) => stripTypeScriptTypes(typed),
-    (typed) => find("typescript").transpileModule(typed, { compilerOptions: { target: "ESNext", module: "ESNext" } }).outputText,
+    (typed) => find("typescript").transpileModule(typed, { compilerOptions: { ...classOptions(find("typescript"), path), target: "ESNext", module: "ESNext" } }).outputText,
     (typed) => find("esbuild").transformSync(typed, { loader: "ts" }).code,
   ];
   for (const strip of ways) {
@@ -19,6 +19,13 @@ function withoutTypes(path, text) {
     }
   }
   throw new SyntaxError(`its types are not stripped by Node ${process.versions.node} (22.13 or later does that), nor by typescript or esbuild in the tree`);
+}
+
+// classOptions are those by which a project's classes do not mean what they do in JavaScript.
+function classOptions(typescript, path) {
+  const file = typescript.findConfigFile(require("node:path").resolve(path, ".."), typescript.sys.fileExists);
+  const { experimentalDecorators, emitDecoratorMetadata, target, useDefineForClassFields = /^es(2022|2023|2024|next)$/i.test(target) } = (file && typescript.readConfigFile(file, typescript.sys.readFile).config?.compilerOptions) || { target: "ESNext" };
+  return { experimentalDecorators, emitDecoratorMetadata, useDefineForClassFields };
 }
 
 function parse(text, onComment = undefined) {
@@ -33,6 +40,20 @@ function parse(text, onComment = undefined) {
 // nameOf is the name of what is called.
 function nameOf({ callee }) {
   return (callee.type === "MemberExpression" && !callee.computed ? callee.property.name : callee.name) || "";
+}
+
+// chainOf is what a chain of words says something of, as chai has them: expect(x).to.deep, x.should.not, that(x). isKnown
+// is whether its words are known to mean what they do in chai.
+function chainOf(node) {
+  let not, isDeep = false;
+  for (let at = node; at; at = at.object) {
+    if (at.type === "CallExpression" && /^(expect|should|that|assertThat|check|verify)$/.test(nameOf(at)) && at.arguments.length > 0) return { actual: at.arguments[0], root: at, not, isDeep, isKnown: /^(expect|should)$/.test(nameOf(at)) };
+    if (at.type !== "MemberExpression" || at.computed) return undefined;
+    if (at.property.name === "should") return { actual: at.object, root: at, not, isDeep, isKnown: true };
+    if (at.property.name === "not") not = at;
+    isDeep ||= at.property.name === "deep";
+  }
+  return undefined;
 }
 
 // some reports whether something holds of a node or one within it.

@@ -2,8 +2,10 @@ package runner
 
 import (
 	"cmp"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,13 +13,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// exitCode runs any command as a single test, which passes if the exit code is 0.
+// exitCode runs any command as a single test, which passes if the exit code is 0. If the command runs jest, vitest,
+// mocha or tape, their tests take its place.
 type exitCode struct{ tools *goTest }
 
 // Plan gives a command in a tree with a Go module, make for instance, what the go command needs from this
 // machine. The outermost module is compiled first.
-func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
-	plan := &Plan{Argv: slices.Clone(argv)}
+func (e exitCode) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
+	plan := &Plan{Argv: slices.Clone(argv), command: strings.Join(argv, " ")}
+	if e.tools.Foreign && slices.Contains(tree.Files, "package.json") || slices.ContainsFunc(frameworks, func(name string) bool {
+		_, err := os.Stat(filepath.Join(tree.Dir, "node_modules", name))
+		return err == nil
+	}) {
+		hook(plan, nonce)
+	}
 	var folders []string
 	for _, file := range tree.Files {
 		if path.Base(file) == "go.mod" {
@@ -34,16 +43,18 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	if err == nil {
 		err = e.tools.useToolchain(plan, []string{program, "test", "-C=" + folders[0], "./..."}, tree.Dir)
 	}
-	if err != nil {
-		return &Plan{Argv: plan.Argv}, nil //nolint:nilerr // without Go the command will say so itself
+	if err == nil { // without Go the command will say so itself
+		plan.Env = append(slices.Clone(goVariables), plan.Env...)
 	}
-	plan.Env = append(slices.Clone(goVariables), plan.Env...)
 	return plan, nil
 }
 
 func (exitCode) Read(plan *Plan, result *jail.Result) *Report {
-	test := Test{Name: strings.Join(plan.Argv, " "), Status: Pass}
-	report := &Report{}
+	if report := readHooked(plan, result); report != nil {
+		return report
+	}
+	test := Test{Name: plan.command, Status: Pass}
+	report := &Report{IsWhole: true}
 	if result.ExitCode != 0 {
 		test.Status, test.Output = Fail, lastOutput(result)
 		report.Unfit = strings.TrimSpace(notInstalled.FindString(test.Output))

@@ -100,6 +100,8 @@ func nodeID(name string) string {
 // Report is the result of a run.
 type Report struct {
 	Tests []Test
+	// IsWhole means that the only test is the command, which passes by its exit code.
+	IsWhole bool `json:",omitempty"`
 	// Broken is the reason why the tests did not run, for instance compiler errors; empty if they ran.
 	Broken string
 	// Exact means that a name matches only the test of exactly this name, as in the logs of SWE-bench.
@@ -222,8 +224,8 @@ type Plan struct {
 	// which that cache is then kept for runs on all trees.
 	Compile []string
 	Warm    string
-	// key is the key of the report's seal.
-	key string
+	// key is the key of the report's seal. command is the command as a text.
+	key, command string
 	// classes are the JVM sources by base name without extension.
 	classes map[string][]string
 }
@@ -250,13 +252,15 @@ func (t *Tree) read(file string) ([]byte, error) {
 const (
 	controlledConfidence = 0.95
 	reportedConfidence   = 0.93
-	exitConfidence       = 0.9
+	// ExitConfidence is that of a report that IsWhole.
+	ExitConfidence = 0.9
 )
 
 // Runner runs one kind of test command.
 type Runner struct {
 	Driver
-	// IsGo means go test. IsExitCode means that the command has only an exit code: it is one test.
+	// IsGo means go test. IsExitCode means that the command is one test, unless it runs a framework that reports its
+	// tests; see [Report.IsWhole].
 	IsGo, IsExitCode bool
 	// Confidence is the probability that a pass is right, given how well the report is protected.
 	Confidence float64
@@ -324,7 +328,7 @@ var runners = []struct {
 		return &junit{reports: []string{c.Report}}
 	}},
 	{regexp.MustCompile(`(?m)\Acargo(\.exe)?\ntest$`), Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver { return &cargo{c} }},
-	{anyCommand, Runner{IsExitCode: true, Confidence: exitConfidence}, func(_ []string, c Config) Driver { return exitCode{&goTest{Config: c}} }},
+	{anyCommand, Runner{IsExitCode: true, Confidence: reportedConfidence}, func(_ []string, c Config) Driver { return exitCode{&goTest{Config: c}} }},
 }
 
 var anyCommand = regexp.MustCompile(``)

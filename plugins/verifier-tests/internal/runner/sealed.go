@@ -1,11 +1,8 @@
 package runner
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	_ "embed" // the code of the seal in other languages
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path"
@@ -23,6 +20,8 @@ var (
 	sealNode string
 	//go:embed watch_node.cjs
 	watchNode string
+	//go:embed hook_node.cjs
+	hookNode string
 )
 
 // sealedRun runs a framework with a module that seals the report, with a key for this run, when the framework
@@ -59,12 +58,19 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 // Narrow appends the files if the command names nothing in the tree. It does not apply to unittest, which takes
 // modules, nor to a conftest.py, which has no tests.
 func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
-	named := slices.ContainsFunc(argv[1:], func(word string) bool {
-		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
-		return err == nil && !strings.HasPrefix(word, "-")
-	})
 	isSettings := func(file string) bool { return path.Base(file) == "conftest.py" }
-	if s.name == "unittest" || named || slices.ContainsFunc(files, isSettings) {
+	if s.name == "unittest" || slices.ContainsFunc(files, isSettings) {
+		return argv
+	}
+	return appendFiles(argv, tree, files)
+}
+
+// appendFiles appends files to a command, unless it names something in the tree.
+func appendFiles(argv []string, tree *Tree, files []string) []string {
+	if slices.ContainsFunc(argv[1:], func(word string) bool {
+		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
+		return err == nil && !strings.HasPrefix(word, "-") && !hooked.MatchString(word)
+	}) {
 		return argv
 	}
 	return slices.Concat(argv, files)
@@ -83,15 +89,11 @@ type loadedFiles struct {
 func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	data, written := result.Reports[plan.Reports[0]]
 	seal, more := result.Reports[plan.Reports[1]], result.Reports[plan.Reports[2]]
-	mac := hmac.New(sha256.New, []byte(plan.key))
-	mac.Write(data)
-	mac.Write([]byte{0})
-	mac.Write(more)
 	var saw loadedFiles
 	switch {
 	case !written:
 		return s.missingReport(result)
-	case hex.EncodeToString(mac.Sum(nil)) != string(seal) || json.Unmarshal(more, &saw) != nil:
+	case sign(plan.key, slices.Concat(data, []byte{0}, more)) != string(seal) || json.Unmarshal(more, &saw) != nil:
 		return &Report{Tampering: []string{"the report does not come from the end of the test run"}}
 	}
 	report := s.read(data)

@@ -155,7 +155,7 @@ func (p *preflight) runs(name string) (count int) {
 // missing returns the checks of tests that the untouched tree has and that no longer run. The subtests and
 // parameters of a test can have other names, but there must be no fewer.
 func (j *judgement) missing(report *runner.Report) []*check {
-	if j.before == nil {
+	if j.before == nil || j.before.report.IsWhole && !report.IsWhole {
 		return nil
 	}
 	is, members := map[string]bool{}, map[string]int{}

@@ -174,7 +174,7 @@ func (d *deciders) testData(files []patch.File, before *preflight) []string {
 	if d.v.config.AllowTestEdits || before == nil || code {
 		return nil
 	}
-	return d.v.testData(d.t, d.v.testCode(d.t, before.report))
+	return d.v.testData(d.t, d.v.testCode(d.t, before.report), before.report.IsWhole)
 }
 
 // doctest matches an example in the documentation of Python code, which doctest runs.

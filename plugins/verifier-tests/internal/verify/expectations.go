@@ -82,10 +82,10 @@ func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unkno
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
 func (v *Verifier) newExpectations(a *attempt, j *judgement, passed *runner.Report) *expectations {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.IsExitCode, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: passed.IsWhole, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
-	e.data = v.testData(a.tree, code)
+	e.data = v.testData(a.tree, code, passed.IsWhole)
 	return e
 }
 

@@ -139,7 +139,7 @@ func mayUseTests(code []byte, tests [][]byte) bool {
 
 // askingIfTested matches how code asks whether tests run it.
 var askingIfTested = regexp.MustCompile(`PYTEST_CURRENT_TEST|["'](?:pytest|unittest)["'] (?:not )?in sys\.modules|sys\.modules\.get\(["'](?:pytest|unittest)\b|` +
-	`NODE_TEST_CONTEXT|JEST_WORKER_ID|\btesting\.Testing\(\)|\bflag\.Lookup\("test\.|\bcfg!\(test\)`)
+	`NODE_TEST_CONTEXT|JEST_WORKER_ID|\benv\.VITEST\b|\btypeof (?:globalThis\.)?(?:expect|describe|jest|vi)\b|\bexpect\.extend\(|\btesting\.Testing\(\)|\bflag\.Lookup\("test\.|\bcfg!\(test\)`)
 
 // testDetection returns the code with which the answer newly detects tests, or "".
 func (a *attempt) testDetection() string {

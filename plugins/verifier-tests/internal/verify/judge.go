@@ -48,6 +48,13 @@ type judgement struct {
 	confidence float64
 }
 
+// readBy sets how the tests are judged, by a report of them.
+func (j *judgement) readBy(report *runner.Report) {
+	if report.IsWhole {
+		j.way, j.confidence = "exit code", min(j.confidence, runner.ExitConfidence)
+	}
+}
+
 func (j *judgement) notef(format string, arguments ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, arguments...))
 }
@@ -124,6 +131,7 @@ func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (che
 		if last, j.result, err = v.run(ctx, a, false); err != nil {
 			return nil, nil, nil, err
 		}
+		j.readBy(last)
 		if stopped := j.checkStopped(last); stopped != nil {
 			stopped, err = v.excuseCommand(ctx, a, j, last, stopped)
 			return nil, nil, stopped, err
@@ -185,12 +193,12 @@ func (v *Verifier) excuseCommand(ctx context.Context, a *attempt, j *judgement, 
 	failure := last.FirstFailure()
 	var changed []string
 	for _, change := range a.changes {
-		if v.runner.IsExitCode || isCode(change.Path) && a.tree.has(change.Path) {
+		if last.IsWhole || isCode(change.Path) && a.tree.has(change.Path) {
 			changed = append(changed, change.Path)
 		}
 	}
 	switch {
-	case v.runner.IsExitCode && len(e.files) > 0 && plain(failure) == plain(before.FirstFailure()):
+	case last.IsWhole && len(e.files) > 0 && plain(failure) == plain(before.FirstFailure()):
 		e.files = append(e.files, changed...)
 	case len(changed) > 0 && len(last.Tests) == 0 && last.Broken != "" && plain(last.Broken) == plain(before.Broken):
 		failure, e.files = last.Broken, changed // the tests need not be read to fail

@@ -265,6 +265,7 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 		return j.verdict(sdk.Failed, "nothing is changed")
 	}
 	j.result = p.result
+	j.readBy(p.report)
 	if reason := p.unusable(j.checks); reason != "" {
 		return j.verdict(sdk.Inconclusive, untouched+reason)
 	}

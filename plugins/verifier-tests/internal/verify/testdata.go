@@ -19,7 +19,7 @@ var expectedFile = regexp.MustCompile(`(?i)(want|expect|golden|snap|baseline|\bc
 // that the tests came from, those that the command names, and those named like tests.
 func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 	operands, _, _ := runner.Follow(v.config.Command, &t.Tree)
-	whole := v.runner.IsExitCode
+	whole := report.IsWhole
 	mentions := map[string]bool{}
 	for _, test := range report.Tests {
 		for part := range strings.SplitSeq(test.DottedName(), ".") {
@@ -86,8 +86,8 @@ func (v *Verifier) namedTests(t *tree, code, scripts []string) []string {
 
 // testData returns the data files of a tree that its test code names and no other code does: those that the tests
 // take their expectations from. A script also names what it tests, so there the file's name must match expectedFile.
-func (v *Verifier) testData(t *tree, testCode []string) []string {
-	tests, rest, byName := t.textOf(testCode), []byte(nil), v.runner.IsExitCode
+func (v *Verifier) testData(t *tree, testCode []string, byName bool) []string {
+	tests, rest := t.textOf(testCode), []byte(nil)
 	named := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return isCode(file) || slices.Contains(testCode, file) || toolSettings.has(file) || !mentions(tests, file) ||
 			byName && !expectedFile.MatchString(file)

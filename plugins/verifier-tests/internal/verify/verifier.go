@@ -106,11 +106,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	way := "tests in process"
-	if v.runner.IsExitCode {
-		way = "exit code"
-	}
-	j := &judgement{way: way, checks: query.Checks, confidence: v.runner.Confidence, strict: v.config.Log != "", edits: v.config.AllowTestEdits}
+	j := &judgement{way: "tests in process", checks: query.Checks, confidence: v.runner.Confidence, strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if len(strings.TrimSpace(req.Answer.Text))+len(req.Answer.ToolCalls) == 0 {
 		return v.judgeUntouched(ctx, t, j)
 	}

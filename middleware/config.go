@@ -110,8 +110,9 @@ type SessionConfig struct {
 	Off bool
 	// IgnoreCache leaves prompt caches out of the predicted costs.
 	IgnoreCache bool
-	// CachedUSD is by model the mean saving of a prompt cache, in US dollars, that the predicted costs contain already.
-	CachedUSD map[string]float64
+	// CachedUSD is by model the mean saving of a prompt cache, in US dollars, that the predicted costs contain already, and
+	// FirstCachedUSD that on the first step of a conversation.
+	CachedUSD, FirstCachedUSD map[string]float64
 	// CountDisputes counts the steps of each run in which answers differed or were rejected, and reports
 	// the number to later steps as the feature disputed_steps, even if Off is set. A run without a name is
 	// recognized by the beginning of its conversation.

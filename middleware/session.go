@@ -94,9 +94,16 @@ func (s *Sessions) Offsets(id string) []float64 {
 		if s.keys[i] != known.last {
 			offsets[i] = s.c.SwitchCostUSD
 		}
-		p, price := known.cached[s.keys[i]], &s.models[i].Price
-		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
-			offsets[i] -= max(0, float64(p.tokens)*max(0, price.Input-price.CachedInput)/1e6-s.c.CachedUSD[s.models[i].Name])
+		p, m := known.cached[s.keys[i]], &s.models[i]
+		if now.Sub(p.at) >= s.c.CacheTTL {
+			p.tokens = 0
+		}
+		switch expected := s.c.CachedUSD[m.Name]; {
+		case s.c.IgnoreCache:
+		case expected > 0:
+			offsets[i] += expected - max(s.c.FirstCachedUSD[m.Name], m.Price.CachedUSD(sdk.Usage{CachedInputTokens: p.tokens}))
+		default:
+			offsets[i] -= float64(p.tokens) * max(0, m.Price.Input-m.Price.CachedInput) / 1e6
 		}
 	}
 	return offsets

@@ -49,7 +49,8 @@ func TestWhatAConversationChangesInCosts(t *testing.T) {
 		"a longer cache":           {middleware.SessionConfig{CacheTTL: time.Hour, IdleTimeout: 2 * time.Hour}, []int{0}, 50 * time.Minute, []float64{-saved, 0, 0}},
 		"caches ignored":           {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.5}, []int{0}, 0, []float64{0, 0.5, 0.5}},
 		"costs know of caches":     {middleware.SessionConfig{CachedUSD: map[string]float64{"m0": saved / 4}}, []int{0}, 0, []float64{-0.75 * saved, 0, 0}},
-		"costs know of more":       {middleware.SessionConfig{CachedUSD: map[string]float64{"m0": 2 * saved}}, []int{0}, 0, []float64{0, 0, 0}},
+		"a cache as in the fit":    {middleware.SessionConfig{CachedUSD: map[string]float64{"m0": saved}}, []int{0}, 0, []float64{0, 0, 0}},
+		"less cached than usual":   {middleware.SessionConfig{CachedUSD: map[string]float64{"m0": saved}, FirstCachedUSD: map[string]float64{"m0": saved / 4}}, []int{1}, 0, []float64{0.75 * saved, 0, 0}},
 		"ignored, clock goes back": {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.5}, []int{0}, -time.Minute, []float64{0, 0.5, 0.5}},
 		"off":                      {middleware.SessionConfig{Off: true, SwitchCostUSD: 0.5}, []int{0}, 0, nil},
 	} {

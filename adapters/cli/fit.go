@@ -156,7 +156,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
-	use, err := f.forecastUse(ctx, s, policy)
+	use, err := f.forecastUse(ctx, s, policy, table)
 	if err != nil {
 		return err
 	}

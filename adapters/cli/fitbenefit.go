@@ -93,14 +93,15 @@ const costTolerance = 0.02
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
 	b := benefit{profile: path, labels: t.Labels, queries: p.Data.Complete, models: len(t.Models)}
 	b.CostUSD, _ = expectedOf(p)
-	always := floats.MaxIdx(t.MeanCosts())
+	costs := t.AlwaysUSD()
+	always := floats.MaxIdx(costs)
 	if policy != nil {
 		b.policy = policy.Path
 		if m := t.Index(policy.Baseline); m >= 0 {
 			always = m
 		}
 	}
-	b.Model, b.AlwaysUSD = t.Models[always], t.MeanCosts()[always]
+	b.Model, b.AlwaysUSD = t.Models[always], costs[always]
 	if rival != nil {
 		b.WithoutUSD, b.isPolicyWorse = rival.CostUSD, rival.Labels == "" && !rival.RecommendsThis
 	}

@@ -25,9 +25,10 @@ type forecastInUse struct {
 }
 
 // forecastUse forecasts the policy on traces if match blocks or a holdout exempt a part of the steps from the
-// profile, which only traces show. Otherwise the result is empty.
-func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u forecastInUse, err error) {
-	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
+// profile, which only traces show, or if prompt caches make costs depend on who answered before. Otherwise the result is
+// empty.
+func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy, t *outcome.Table) (u forecastInUse, err error) {
+	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil && t.Caches() == nil || !isTraces(f.outcomes) {
 		return u, nil
 	}
 	profile, err := filepath.Abs(f.out)

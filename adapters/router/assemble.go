@@ -111,9 +111,9 @@ func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 		a.Step.Profile = profile.ID()
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: filepath.Base(p.Fit.Profile), Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
-		a.Sessions.CachedUSD = map[string]float64{}
+		a.Sessions.CachedUSD, a.Sessions.FirstCachedUSD = map[string]float64{}, map[string]float64{}
 		for _, m := range profile.Models {
-			a.Sessions.CachedUSD[m.Name] = m.CachedUSD
+			a.Sessions.CachedUSD[m.Name], a.Sessions.FirstCachedUSD[m.Name] = m.CachedUSD, m.FirstUSD
 		}
 	}
 	if len(p.Matches) == 0 && next == nil && onlyJudge == nil {

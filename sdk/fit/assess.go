@@ -52,7 +52,7 @@ type Drift struct {
 
 // falseAlarm is the probability that an assessment reports a drift where there is none. A mean is tested
 // from leastDrift outcomes on, a cost from leastCosts calls on, which suffice to show a new price.
-// A mean of the logarithms of costs that is off by less than leastCostDrift comes from the choice of steps.
+// A mean cost with prompt caches that is off by less than leastCostDrift comes from the choice of steps.
 // leastStrays is the share of queries from unknown groups that counts as normal.
 const (
 	falseAlarm  = 0.01
@@ -60,7 +60,7 @@ const (
 	leastCosts  = 5
 	leastStrays = 0.02
 
-	leastCostDrift = 0.03
+	leastCostDrift = 0.05
 )
 
 // ErrUnassessed means that traces have too little to compare estimates with.
@@ -176,7 +176,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 // cached depends on who answered before, and says nothing about the estimates.
 func (a *assessor) uncached(t *sdk.Trace, call *sdk.Call, believed float64) (expected, paid float64) {
 	m, first := a.modelOf(call.Model), t.Belief(call.Model)
-	if m.CachedUSD == 0 || first == nil || first.Price == nil || call.Usage.Estimated {
+	if m.CachedUSD == 0 || first == nil || first.Price == nil {
 		return believed, call.CostUSD
 	}
 	return believed + m.CachedUSD, call.CostUSD + first.Price.CachedUSD(call.Usage)
@@ -251,13 +251,13 @@ func (a *assessor) conclude() {
 		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
-		if strings.HasPrefix(of, ofCost) && math.Abs(now.off/now.weights-then.Off) < leastCostDrift {
+		cached := a.modelOf(strings.TrimSuffix(strings.TrimPrefix(of, ofCost), byChance)).CachedUSD
+		if cached > 0 && math.Abs(now.off/now.weights-then.Off) < leastCostDrift*(1-cached*now.n/now.expected) {
 			p = 1
 		}
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
-		if model, isCost := strings.CutPrefix(of, ofCost); isCost {
-			cached := a.modelOf(strings.TrimSuffix(model, byChance)).CachedUSD
+		if strings.HasPrefix(of, ofCost) {
 			d.Expected, d.Observed = d.Expected*math.Exp(then.Off)-cached, d.Observed-cached
 		} else {
 			d.Expected += then.Off

@@ -52,6 +52,9 @@ type Options struct {
 	Seed uint64
 	// Progress, when not nil, is called with a description of each stage.
 	Progress func(stage string)
+
+	caches *outcome.Caches // nil if nothing is known of them
+	always []float64       // what models cost that are always asked; nil if that is the mean
 }
 
 // minQueries is the smallest table that is worth splitting into folds.
@@ -123,7 +126,7 @@ func fitTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, asked
 	if err := checkOutcomes(t, complete); err != nil {
 		return nil, nil, err
 	}
-	setCached(models, complete)
+	o.setCached(models, complete)
 	o.Estimate.Seed = o.Seed
 	o.Estimate = o.Estimate.Resolve(complete)
 

@@ -48,7 +48,7 @@ func pairTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, aske
 	if n := len(complete.Queries); n < minQueries {
 		return nil, nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
-	setCached(models, complete)
+	o.setCached(models, complete)
 	o.Estimate.Seed = o.Seed
 	o.Estimate.Quality = estimate.KindMean // only the cost estimator is used
 	fitted, err := estimate.Fit(t, o.Estimate)
@@ -75,6 +75,9 @@ func pairTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, aske
 	results, err := all.play(ctx, strategies)
 	if err != nil {
 		return nil, nil, err
+	}
+	if o.always != nil {
+		costs[reference] = o.always[reference]
 	}
 	least := pairShare * complete.MeanQualities()[reference]
 	chosen, nearest := -1, math.Inf(-1)

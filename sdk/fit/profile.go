@@ -98,6 +98,8 @@ type Model struct {
 	Right float64 `json:"right,omitempty"`
 	// CachedUSD is how much less a call cost on average because part of its prompt was cached.
 	CachedUSD float64 `json:"cached_usd,omitempty"`
+	// FirstUSD is that of the first call in a run.
+	FirstUSD float64 `json:"cached_first_usd,omitempty"`
 }
 
 // Expectation is a mean cost, quality and number of models run.

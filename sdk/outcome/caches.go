@@ -14,12 +14,12 @@ import (
 type Caches struct {
 	table   *Table
 	queries map[string]int
-	// read is the length of the run's prompt that the model read last before a query, in tokens as the router
-	// estimates them; 0 if it had read none of the run.
+	// read is the length of the longest prompt of the run, up to that of the query, that the model read before, in tokens
+	// as the router estimates them; 0 if it had read none.
 	read [][]float64
-	// first is by model the mean saving on the first call in a run, which is due to what runs have in common, and rate
-	// that on later calls, per token read before.
-	first, rate []float64
+	// first is by model the mean saving on the first call in a run, which is due to what runs have in common, rate that on
+	// later calls, per token read before, and most the largest per billed token of the prompt.
+	first, rate, most []float64
 }
 
 // CachesOf returns what prompt caches saved on the calls of recorded steps, or nil if nothing is known of it.
@@ -27,6 +27,9 @@ func CachesOf(traces []*sdk.Trace) *Caches {
 	b := newBuilder()
 	for _, t := range traces {
 		b.addSteps(t) // a step without an id is left out
+	}
+	if !b.anyCached {
+		return nil
 	}
 	return b.columns().Caches()
 }
@@ -44,7 +47,7 @@ func (t *Table) Caches() *Caches {
 		return nil
 	}
 	n := len(t.Models)
-	c := &Caches{table: t, queries: map[string]int{}, first: make([]float64, n), rate: make([]float64, n)}
+	c := &Caches{table: t, queries: map[string]int{}, first: make([]float64, n), rate: make([]float64, n), most: make([]float64, n)}
 	c.read = c.readBefore(func(q, m int) bool { return !math.IsNaN(At(t.InputTokens, q, m)) })
 	firsts, tokens := make([]float64, n), make([]float64, n)
 	for q, row := range t.CachedUSD {
@@ -52,6 +55,9 @@ func (t *Table) Caches() *Caches {
 		for m, usd := range row {
 			if t.Runs[q] == "" || math.IsNaN(usd) {
 				continue
+			}
+			if prompt := At(t.InputTokens, q, m); prompt > 0 {
+				c.most[m] = max(c.most[m], usd/prompt)
 			}
 			if read := c.read[q][m]; read > 0 {
 				c.rate[m], tokens[m] = c.rate[m]+usd, tokens[m]+read
@@ -67,39 +73,64 @@ func (t *Table) Caches() *Caches {
 	return c
 }
 
-// readBefore returns, by query and model, the length of the run's prompt that the model read last before.
+// readBefore returns, by query and model, the length of the longest prompt of the run, up to that of the query, that the
+// model read before. Further samples of a model share its cache.
 func (c *Caches) readBefore(wasAsked func(q, m int) bool) [][]float64 {
-	last := map[string][]float64{}
-	before := make([][]float64, len(c.table.Queries))
+	t := c.table
+	prompts := map[string][][]float64{}
+	families := sdk.Samples(t.Models)
+	before := make([][]float64, len(t.Queries))
 	for q := range before {
-		run := c.table.Runs[q]
-		if run == "" || last[run] == nil {
-			last[run] = make([]float64, len(c.table.Models))
+		run, tokens := prompts[t.Runs[q]], float64(t.PromptTokens(q))
+		if run == nil || t.Runs[q] == "" {
+			run = make([][]float64, len(t.Models))
+			prompts[t.Runs[q]] = run
 		}
-		before[q] = slices.Clone(last[run])
+		before[q] = make([]float64, len(t.Models))
+		for m := range before[q] {
+			before[q][m] = LongestPrompt(run[families[m]], tokens)
+		}
 		for m := range before[q] {
 			if wasAsked(q, m) {
-				last[run][m] = float64(c.table.PromptTokens(q))
+				run[families[m]] = append(run[families[m]], tokens)
 			}
 		}
 	}
 	return before
 }
 
-// DearerUSD returns how much more a call costs if the model has last read a prompt of the run of that many tokens, 0 for
-// none: than recorded or, if the model was not asked, than without a cache.
+// LongestPrompt returns the longest of the prompts that is no longer than one of the given length, or 0 if there is none: a
+// provider has at most that much of it cached.
+func LongestPrompt(prompts []float64, tokens float64) (longest float64) {
+	for _, read := range prompts {
+		if read <= tokens {
+			longest = max(longest, read)
+		}
+	}
+	return longest
+}
+
+// FirstUSD returns what a model's cache saves on the first call in a run, because of what runs have in common.
+func (c *Caches) FirstUSD(model int) float64 { return c.first[model] }
+
+// DearerUSD returns how much more a call costs if the longest prompt of the run that the model read before has that many
+// tokens, 0 for none: than recorded or, if the model was not asked, than without a cache.
 func (c *Caches) DearerUSD(query, model int, read float64) float64 {
 	saved, recorded := At(c.table.CachedUSD, query, model), c.read[query][model]
 	isKnown := !math.IsNaN(saved)
-	if isKnown && (c.table.Runs[query] == "" || max(read, recorded) > float64(c.table.PromptTokens(query))) {
-		return 0 // not a longer prompt than before: what is cached of it is unknown
+	if c.table.Runs[query] == "" || !isKnown && !math.IsNaN(At(c.table.CostUSD, query, model)) {
+		return 0 // not known of this call
 	}
-	anew := max(c.first[model], c.rate[model]*min(read, float64(c.table.PromptTokens(query))))
+	most := math.Inf(1)
+	if prompt := At(c.table.InputTokens, query, model); prompt > 0 {
+		most = c.most[model] * prompt
+	}
+	anew := min(most, max(c.first[model], c.rate[model]*read))
 	switch {
 	case !isKnown:
 		return -anew
 	case recorded > 0:
-		return saved - max(saved*read/recorded, min(saved, c.first[model]))
+		return saved - min(most, max(saved*read/recorded, min(saved, c.first[model])))
 	case read > 0:
 		return saved - max(saved, anew)
 	}
@@ -119,4 +150,12 @@ func (c *Caches) TableIf(areAsked func(query, model int) bool) *Table {
 		}
 	}
 	return &t
+}
+
+// AlwaysUSD returns the mean cost of each model if it is asked on every query.
+func (t *Table) AlwaysUSD() []float64 {
+	if c := t.Caches(); c != nil {
+		t = c.TableIf(func(int, int) bool { return true })
+	}
+	return t.MeanCosts()
 }

@@ -74,3 +74,20 @@ func TestCostsInUse(t *testing.T) {
 		}
 	}
 }
+
+// A short prompt between long ones, as of an agent that another one calls, is no part of them: the longest prompt read counts,
+// and no call saves more than its prompt.
+func TestCachesOfPromptsThatDoNotGrow(t *testing.T) {
+	traces := []*sdk.Trace{cachedStep("a", 1, 20000, 1000), cachedStep("a", 2, 1000, 500), cachedStep("a", 3, 21000, 20000)}
+	c := outcome.CachesOf(traces)
+	q, m, _ := c.Find("a3", "large")
+	const usd = 2e-6                                                                           // a token
+	for read, want := range map[float64]float64{20000: 0, 1000: 19000 * usd, 0: 19250 * usd} { // 750 tokens on first calls
+		if got := c.DearerUSD(q, m, read); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v dearer for a model that read %v tokens, want %v", got, read, want)
+		}
+	}
+	if got := outcome.LongestPrompt([]float64{20000, 1000, 21000}, 20500); got != 20000 {
+		t.Errorf("the longest prompt up to 20500 tokens has %v", got)
+	}
+}

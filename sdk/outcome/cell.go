@@ -19,6 +19,7 @@ type cell struct {
 	model, answer        string
 	numbers              map[string]float64
 	usage                *sdk.Usage // of a trace's call; nil if unknown
+	usd                  float64    // what that call cost
 	isRejected           bool       // by a free check
 }
 

@@ -116,7 +116,11 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 		return f
 	}
 	if price, isKnown := b.priceOf(t, c.model); isKnown && c.usage != nil {
-		b.cachedUSD = setCell(b.cachedUSD, p, price.CachedUSD(*c.usage), math.NaN())
+		saved := price.CachedUSD(*c.usage)
+		if usd := price.CostUSD(*c.usage); usd > 0 {
+			saved *= c.usd / usd // on the tier on which it was billed
+		}
+		b.cachedUSD = setCell(b.cachedUSD, p, saved, math.NaN())
 		b.anyCached = b.anyCached || c.usage.CachedInputTokens > 0
 	}
 	if c.isRejected {
@@ -176,7 +180,7 @@ func (c *cell) addCall(call *sdk.Call) {
 	}
 	c.answer = cmp.Or(call.Key, call.Answer)
 	if u := &call.Usage; !u.Estimated {
-		c.usage = u
+		c.usage, c.usd = u, call.CostUSD
 		c.setPositive(colInput, float64(u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens))
 		c.setPositive(colOutput, float64(u.OutputTokens+u.ReasoningTokens))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -38,8 +39,8 @@ type rehearsal struct {
 	round    int
 	accounts *step.Memory
 	sessions *middleware.Sessions
-	last     map[string]string // last model of each session
-	read     map[[3]string]int // length of the last prompt by tenant, run and model
+	last     map[string]string       // last model of each session
+	read     map[[3]string][]float64 // lengths of prompts by tenant, run and model
 	clock    time.Time
 	// held holds, by run of all rounds, whether it is held out.
 	held map[string]bool
@@ -170,7 +171,7 @@ func (r *rehearsal) begin(k int) {
 	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is shared by all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
-	r.last, r.read = map[string]string{}, map[[3]string]int{}
+	r.last, r.read = map[string]string{}, map[[3]string][]float64{}
 }
 
 // trials returns how often all queries are run: once for each resampling of runs, or for each shift of the agreement.
@@ -408,8 +409,9 @@ func (r *rehearsal) dearerUSD(q *sdk.Query, m Model) float64 {
 		return 0
 	}
 	key := [3]string{q.Tenant, q.Run, m.Name}
-	usd := w.DearerUSD(r.n, m, float64(r.read[key]))
-	r.read[key] = q.InputTokens
+	tokens := float64(q.InputTokens)
+	usd := w.DearerUSD(r.n, m, outcome.LongestPrompt(r.read[key], tokens))
+	r.read[key] = append(r.read[key], tokens)
 	return usd
 }
 

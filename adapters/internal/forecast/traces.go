@@ -103,23 +103,27 @@ func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
 // DearerUSD implements [cachedPrompts].
 func (t *Traces) DearerUSD(n int, m Model, read float64) float64 {
 	s := t.Steps[n]
-	query, model, areKnown := t.findCaches(s, m.Name)
+	query, model, areKnown := t.findCaches(s, m)
 	if !areKnown {
 		return 0
 	}
 	usd := t.caches.DearerUSD(query, model, read)
-	if b := s.Belief(m.Name); b != nil && b.Price != nil && b.Price.Input > 0 {
-		usd *= m.Price.Input / b.Price.Input
+	if b := s.Belief(m.Name); b != nil && b.Price != nil {
+		const many = 1e6
+		if was := b.Price.CachedUSD(sdk.Usage{CachedInputTokens: many}); was > 0 {
+			usd *= m.Price.CachedUSD(sdk.Usage{CachedInputTokens: many}) / was
+		}
 	}
 	return usd
 }
 
-func (t *Traces) findCaches(s *sdk.Trace, name string) (query, model int, areKnown bool) {
+// findCaches finds a query and a model whose cache is known. Where the model was not asked, its usage must be known too.
+func (t *Traces) findCaches(s *sdk.Trace, m Model) (query, model int, areKnown bool) {
 	t.indexed.Do(t.index)
-	if t.caches == nil || s.Run == "" {
+	if t.caches == nil || s.Run == "" || t.scaledUsage(s, m) == (sdk.Usage{}) {
 		return 0, 0, false
 	}
-	return t.caches.Find(cmp.Or(s.QueryID, s.ID), name)
+	return t.caches.Find(cmp.Or(s.QueryID, s.ID), m.Name)
 }
 
 // Len implements [World].
@@ -204,24 +208,27 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	}
 	// The expected cost by a profile is corrected by the ratio of the models that ran. Without a profile, and where it is
 	// known what caches save, the lengths follow theirs.
-	expectedUSD := expectedCost(s, belief, m)
-	_, _, isCached := t.findCaches(s, m.Name)
-	if s.Profile != "" && expectedUSD > 0 && !isCached {
+	expectedUSD, usage := expectedCost(s, belief, m), t.scaledUsage(s, m)
+	switch _, _, isCached := t.findCaches(s, m); {
+	case isCached: // DearerUSD subtracts what its cache saves
+		drawn.Usage = usage
+		drawn.CostUSD = m.Price.CostUSD(sdk.Usage{CacheWriteTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens})
+	case s.Profile != "" && expectedUSD > 0 || usage == (sdk.Usage{}):
 		drawn.CostUSD = expectedUSD
-		return drawn
+	default:
+		drawn.Usage = usage
 	}
+	return drawn
+}
+
+// scaledUsage returns the expected usage of a model that was not asked, from that of one that was; it is empty if there is none.
+func (t *Traces) scaledUsage(s *sdk.Trace, m Model) sdk.Usage {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Error == "" && c.Usage.OutputTokens > 0 {
-			drawn.Usage = t.lengths(m, c.Model, len(c.Tools) > 0).scale(&c.Usage)
-			if isCached { // DearerUSD subtracts what its cache saves
-				u := drawn.Usage
-				drawn.CostUSD = m.Price.CostUSD(sdk.Usage{CacheWriteTokens: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, OutputTokens: u.OutputTokens})
-			}
-			return drawn
+			return t.lengths(m, c.Model, len(c.Tools) > 0).scale(&c.Usage)
 		}
 	}
-	drawn.CostUSD = expectedUSD
-	return drawn
+	return sdk.Usage{}
 }
 
 // expectedCost returns the believed cost of a model at its price in the policy, corrected by the ratio of the models

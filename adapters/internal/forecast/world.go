@@ -100,8 +100,8 @@ type history interface {
 
 // cachedPrompts is a World with recorded savings of prompt caches.
 type cachedPrompts interface {
-	// DearerUSD returns how much more than recorded a model's call costs on query n if it has last read a prompt of the
-	// run of that many tokens; 0 means none of the run.
+	// DearerUSD returns how much more than its outcome a model's call costs on query n if the longest prompt of the run
+	// that it read before has that many tokens; 0 means none of the run.
 	DearerUSD(n int, m Model, read float64) float64
 }
 

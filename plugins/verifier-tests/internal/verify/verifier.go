@@ -265,7 +265,7 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 
 // runSpec runs a plan, and reruns a first one that timed out.
 func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, plan *runner.Plan) (*jail.Result, error) {
-	result, err := a.tree.walls.Run(ctx, spec)
+	result, err := runInTime(ctx, a.tree.walls, spec)
 	if err != nil || !a.isFirst || result.End != jail.EndTimeout {
 		return result, err
 	}
@@ -273,7 +273,7 @@ func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, pla
 	if isWarm, err := v.compileOnce(ctx, a.tree, spec, plan); err != nil || !isWarm {
 		return result, err
 	}
-	return a.tree.walls.Run(ctx, spec)
+	return runInTime(ctx, a.tree.walls, spec)
 }
 
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {

@@ -48,6 +48,9 @@ type Source struct {
 	Count  int      `json:"count,omitempty"`
 	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
+	// Unseen are the first places in tests at which something is compared, or may be, that was not altered. Those of
+	// Rust and Java are known.
+	Unseen []Unseen `json:"unseen,omitempty"`
 	// Fault is the reason why a test, or all of them, could not be altered; "" if they could.
 	Fault string `json:"fault,omitempty"`
 	// Compared are the comparisons with altered expectations that record what the code returned.
@@ -90,6 +93,12 @@ type Comparison struct {
 	Handed  bool `json:"handed,omitempty"`
 	// Beside means that a watched place is not one of the altered expectations.
 	Beside bool `json:"beside,omitempty"`
+}
+
+// Unseen is what a test does, in the words of its source, that may compare something.
+type Unseen struct {
+	Test string `json:"test"`
+	Text string `json:"text"`
 }
 
 // Request is the JSON input of the programs in other languages.

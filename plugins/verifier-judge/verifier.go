@@ -156,10 +156,12 @@ func (v *verifier) mark(query *sdk.Query) string {
 var (
 	standsAlone = regexp.MustCompile(`\b[AB]\b`)
 	sentenceEnd = regexp.MustCompile(`[.!?;]["')*]*\s+|\b(?i:so|therefore|thus|hence)[\s,:]+`)
-	// choosing is what stands before a letter that is chosen, and settled what stands behind it.
+	// choosing is what stands before a letter that is chosen, and settled what stands behind it. After what is explicit,
+	// a reason may say what is wrong; elsewhere that can be said of the letter.
 	choosing = regexp.MustCompile(`(?i)(?:^|[:.!?;,]|\b(?:so|answer|option|choice|verdict|letter|reply|is|choose|chose|pick|select|prefer|with|for))[\s"'(*\x60]*$`)
+	explicit = regexp.MustCompile(`(?i)\b(?:choose|chose|pick|select|go with|(?:answer|choice|verdict) is|(?:answer|choice|verdict):)[\s"'(*\x60]*$`)
 	settled  = regexp.MustCompile(`^[\s"')*.!\x60]*$|^["')*\x60]*(?:[.:,)–-]|\s+(?:because|since|as|[–-])\s|\s+(?:is|seems)\s+(?:the\s+)?(?:right|correct|true|better|best|acceptable)\b)`)
-	refuting = regexp.MustCompile(`(?i)\?|n['’]t\b|\b(?:not|no|none|never|cannot|cant|dont|doesnt|isnt|neither|nor|without|less|wrong|false|incorrect|invalid|unacceptable|inferior|worse|than|over|instead|against|except|reject\w*|disagree\w*|doubt\w*|refut\w*|exclud\w*|rul\w+ out|fail\w*|lack\w*|miss\w*|mistake\w*|errors?|flaw\w*|problem\w*|issues?|bugs?|bad|poor|off)\b`)
+	refuting = regexp.MustCompile(`(?i)\?|n['’]t\b|\b(?:not|no|none|never|cannot|cant|dont|doesnt|isnt|neither|nor|without|wrong|false|incorrect|invalid|unacceptable|inferior|worse|except|reject\w*|disagree\w*|doubt\w*|refut\w*|exclud\w*|rul\w+ out|fail\w*|lack\w*|miss\w*|mistake\w*|errors?|flaw\w*|problem\w*|issues?|bugs?|bad|poor|off)\b`)
 )
 
 // parseLetter returns the letter that a reply chooses: the only one in the last line that has one, if that line states
@@ -182,10 +184,11 @@ func parseLetter(reply string, options [2]string) (string, error) {
 			}
 		}
 		before, after := line[:last[0]], line[last[1]:]
-		if repeats(after, options[strings.Index("AB", choice)]) {
-			after = ":"
+		reason := after
+		if repeats(after, options[strings.Index("AB", choice)]) || explicit.MatchString(before) {
+			reason = ""
 		}
-		if !choosing.MatchString(before) || !settled.MatchString(after) || refuting.MatchString(sentence(line[:first[0]])+line[first[0]:last[0]]+after) {
+		if !choosing.MatchString(before) || !settled.MatchString(after) || refuting.MatchString(sentence(line[:first[0]])+line[first[0]:last[0]]+reason) {
 			return "", fmt.Errorf("its reply names %s without plainly choosing it: %.80q", choice, line)
 		}
 		return choice, nil

@@ -200,10 +200,10 @@ func TestChosen(t *testing.T) {
 		"A": "A", " **B** ": "B", "A.": "A", "(B)": "B", "`B`": "B", "Answer: A": "A", "The correct choice is **A**.": "A", "I choose A because it is right.": "A",
 		"A: The answer is acceptable": "A", "B: The answer is not acceptable.": "B", "**B: The answer is not acc": "B", "A. The answer is acceptable: correct and complete.": "A",
 		"A careful look shows an error. B": "B", "It has an error, so B.": "B", "A is tempting, yet wrong.\nB": "B", "First A, then B.\n\nSo: B": "B", "Both fit.\nA\n\nDone.": "A",
-		"It does not add up. I pick B": "B", "A is right.": "A",
+		"It does not add up. I pick B": "B", "I choose B because it is not right.": "B", "Answer: B. The sum has an error.": "B", "A is better than the other.": "A", "A is right.": "A",
 		"A or B": "", "Either. A and B are fine.": "", "neither": "", "": "", "Abba": "", "A dog.": "", "a": "",
 		"A is wrong: 2+2 is not 5.": "", "I would not choose A.": "", "I wouldn't choose A": "", "Not A": "", "It cannot be A; the sum is off.": "", "B does not hold": "",
-		"B\nA is wrong.": "", "A: The answer is not acceptable": "", "A. Wrong: 2+2 is 4.": "", "Is it A? Hardly.": "", "I disagree with A.": "", "A is tempting": "", "The flaw is in A": "",
+		"B\nA is wrong.": "", "A: The answer is not acceptable": "", "A. Wrong: 2+2 is 4.": "", "Is it A? Hardly.": "", "I disagree with A.": "", "A is tempting": "", "Option A: wrong": "", "I do not choose A because it is wrong": "", "The flaw is in A": "",
 	} {
 		got, err := parseLetter(reply, options)
 		if got != want || (err == nil) != (want != "") {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -134,4 +135,15 @@ func installedFolder(name string) string {
 		return name[:i+len("node_modules")]
 	}
 	return ""
+}
+
+// printable returns the names, those with control characters quoted.
+func printable(names []string) (shown []string) {
+	for _, name := range names {
+		if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+			name = quoted
+		}
+		shown = append(shown, name)
+	}
+	return shown
 }

@@ -143,7 +143,7 @@ func (e *expectations) unseen(tests []runner.Test) string {
 	for _, source := range e.sources {
 		for _, u := range source.Unseen {
 			if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{u.Test}) }) {
-				return fmt.Sprintf("what %s compares by %s was not seen", titleOf(u.Test, source.Path), strings.TrimSuffix(u.Text, ";"))
+				return fmt.Sprintf("what %s compares by %s was not seen", titleOf(u.Test, source.Path), strings.TrimRight(u.Text, ";,"))
 			}
 		}
 	}

@@ -48,9 +48,6 @@ type Source struct {
 	Count  int      `json:"count,omitempty"`
 	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
-	// Unseen are the first places in tests at which something is compared, or may be, that was not altered. Those of
-	// Rust and Java are known.
-	Unseen []Unseen `json:"unseen,omitempty"`
 	// Fault is the reason why a test, or all of them, could not be altered; "" if they could.
 	Fault string `json:"fault,omitempty"`
 	// Compared are the comparisons with altered expectations that record what the code returned.
@@ -62,6 +59,9 @@ type Source struct {
 	// compare nothing else.
 	Questions  []Question `json:"questions,omitempty"`
 	Answerable []string   `json:"answerable,omitempty"`
+	// Unseen are the first places in tests at which something is compared, or may be, that was not altered. Those of
+	// Rust and Java are known.
+	Unseen []Unseen `json:"unseen,omitempty"`
 }
 
 // Question is a program that makes the calls by which a test obtains the value that it compares. Value is

@@ -45,7 +45,7 @@ type ballot struct {
 	probability float64
 }
 
-// Verify asks the judge twice. If a call fails or a reply has no letter, the verdict is inconclusive. The
+// Verify asks the judge twice. If a call fails or a reply chooses no letter, the verdict is inconclusive. The
 // host, which makes the calls, adds their cost to the verdict.
 func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	verdict := &sdk.Verdict{}
@@ -95,7 +95,8 @@ const acceptable = "The answer is acceptable: correct and complete."
 // is reversed.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
 	var text strings.Builder
-	if err := v.prompt.Execute(&text, v.view(req, other, swapped)); err != nil {
+	see := v.view(req, other, swapped)
+	if err := v.prompt.Execute(&text, see); err != nil {
 		return ballot{}, err
 	}
 	reply, err := v.models(ctx).CallModel(ctx, v.config.Model, &sdk.Query{
@@ -105,7 +106,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if err != nil {
 		return ballot{}, err
 	}
-	letter, err := parseLetter(reply.Text)
+	letter, err := parseLetter(reply.Text, see.Options)
 	if err != nil {
 		return ballot{}, err
 	}
@@ -152,40 +153,69 @@ func (v *verifier) mark(query *sdk.Query) string {
 	return strings.ToUpper(hex.EncodeToString(mac.Sum(nil)[:13]))
 }
 
-var standsAlone = regexp.MustCompile(`\b[AB]\b`)
+var (
+	standsAlone = regexp.MustCompile(`\b[AB]\b`)
+	sentenceEnd = regexp.MustCompile(`[.!?;]["')*]*\s+|\b(?i:so|therefore|thus|hence)[\s,:]+`)
+	// choosing is what stands before a letter that is chosen, and settled what stands behind it. After what is explicit,
+	// a reason may say what is wrong; elsewhere that can be said of the letter.
+	choosing = regexp.MustCompile(`(?i)(?:^|[:.!?;,]|\b(?:so|answer|option|choice|verdict|letter|reply|is|choose|chose|pick|select|prefer|with|for))[\s"'(*\x60]*$`)
+	explicit = regexp.MustCompile(`(?i)\b(?:choose|chose|pick|select|go with|(?:answer|choice|verdict) is|(?:answer|choice|verdict):)[\s"'(*\x60]*$`)
+	settled  = regexp.MustCompile(`^[\s"')*.!\x60]*$|^["')*\x60]*(?:[.:,)–-]|\s+(?:because|since|as|[–-])\s|\s+(?:is|seems)\s+(?:the\s+)?(?:right|correct|true|better|best|acceptable)\b)`)
+	refuting = regexp.MustCompile(`(?i)\?|n['’]t\b|\b(?:not|no|none|never|cannot|cant|dont|doesnt|isnt|neither|nor|without|wrong|false|incorrect|invalid|unacceptable|inferior|worse|except|reject\w*|disagree\w*|doubt\w*|refut\w*|exclud\w*|rul\w+ out|fail\w*|lack\w*|miss\w*|mistake\w*|errors?|flaw\w*|problem\w*|issues?|bugs?|bad|poor|off)\b`)
+)
 
-// parseLetter returns the letter that a reply chooses: the only one in the last line that has one. The
-// article A at the beginning of a sentence does not count.
-func parseLetter(reply string) (string, error) {
+// parseLetter returns the letter that a reply chooses: the only one in the last line that has one, if that line states
+// a choice. One that speaks of a letter otherwise, such as to refute it, chooses nothing. The article A at the beginning
+// of a sentence does not count.
+func parseLetter(reply string, options [2]string) (string, error) {
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")
 	}
 	for _, line := range slices.Backward(strings.Split(reply, "\n")) {
-		choice := ""
-		for _, at := range standsAlone.FindAllStringIndex(line, -1) {
-			letter := line[at[0]:at[1]]
-			if isArticle(line[:at[0]], line[at[1]:]) && letter == "A" {
-				continue
-			}
-			if choice != "" && choice != letter {
+		letters := slices.DeleteFunc(standsAlone.FindAllStringIndex(line, -1), func(at []int) bool { return isArticle(line[:at[0]], line[at[0]:]) })
+		if len(letters) == 0 {
+			continue
+		}
+		first, last := letters[0], letters[len(letters)-1]
+		choice := line[first[0]:first[1]]
+		for _, at := range letters {
+			if line[at[0]:at[1]] != choice {
 				return "", fmt.Errorf("its reply chooses both A and B: %.80q", line)
 			}
-			choice = letter
 		}
-		if choice != "" {
-			return choice, nil
+		before, after := line[:last[0]], line[last[1]:]
+		reason := after
+		if repeats(after, options[strings.Index("AB", choice)]) || explicit.MatchString(before) {
+			reason = ""
 		}
+		if !choosing.MatchString(before) || !settled.MatchString(after) || refuting.MatchString(sentence(line[:first[0]])+line[first[0]:last[0]]+reason) {
+			return "", fmt.Errorf("its reply names %s without plainly choosing it: %.80q", choice, line)
+		}
+		return choice, nil
 	}
 	return "", fmt.Errorf("its reply chooses neither A nor B: %.80q", reply)
 }
 
-// isArticle reports whether an A between the two texts is an article.
-func isArticle(before, after string) bool {
-	before = strings.TrimRight(before, " ")
-	begins := before == "" || strings.ContainsAny(before[len(before)-1:], ".!?")
+// sentence returns the unfinished sentence at the end of a text.
+func sentence(text string) string {
+	if ends := sentenceEnd.FindAllStringIndex(text, -1); ends != nil {
+		return text[ends[len(ends)-1][1]:]
+	}
+	return text
+}
+
+// repeats reports whether a text is an option, perhaps cut off.
+func repeats(text, option string) bool {
+	text = strings.Trim(text, " .:)*\"'–-")
+	return text != "" && strings.HasPrefix(option, text)
+}
+
+// isArticle reports whether a text behind another one begins with an article.
+func isArticle(before, text string) bool {
+	after, isA := strings.CutPrefix(text, "A")
 	word, _, _ := strings.Cut(strings.TrimLeft(after, " "), " ")
 	verb := slices.Contains([]string{"or", "and", "is", "seems", "because", "since"}, word)
-	return begins && strings.HasPrefix(after, " ") && word != "" && unicode.IsLower(rune(word[0])) && !verb
+	return isA && strings.TrimSpace(sentence(before)) == "" && strings.HasPrefix(after, " ") && word != "" && unicode.IsLower(rune(word[0])) && !verb
 }
 
 func task(query *sdk.Query) string {

@@ -195,14 +195,32 @@ func TestInjection(t *testing.T) {
 }
 
 func TestChosen(t *testing.T) {
+	options := [2]string{acceptable, "The answer is not acceptable."}
 	for reply, want := range map[string]string{
-		"A": "A", " **B** ": "B", "A.": "A", "(B)": "B", "Answer: A": "A", "I choose A because it is right.": "A", "A: The answer is acceptable": "A",
-		"A careful look shows an error. B": "B", "A is tempting, yet wrong.\nB": "B", "First A, then B.\n\nSo: B": "B", "Both fit.\nA\n\nDone.": "A",
+		"A": "A", " **B** ": "B", "A.": "A", "(B)": "B", "`B`": "B", "Answer: A": "A", "The correct choice is **A**.": "A", "I choose A because it is right.": "A",
+		"A: The answer is acceptable": "A", "B: The answer is not acceptable.": "B", "**B: The answer is not acc": "B", "A. The answer is acceptable: correct and complete.": "A",
+		"A careful look shows an error. B": "B", "It has an error, so B.": "B", "A is tempting, yet wrong.\nB": "B", "First A, then B.\n\nSo: B": "B", "Both fit.\nA\n\nDone.": "A",
+		"It does not add up. I pick B": "B", "I choose B because it is not right.": "B", "Answer: B. The sum has an error.": "B", "A is better than the other.": "A", "A is right.": "A",
 		"A or B": "", "Either. A and B are fine.": "", "neither": "", "": "", "Abba": "", "A dog.": "", "a": "",
+		"A is wrong: 2+2 is not 5.": "", "I would not choose A.": "", "I wouldn't choose A": "", "Not A": "", "It cannot be A; the sum is off.": "", "B does not hold": "",
+		"B\nA is wrong.": "", "A: The answer is not acceptable": "", "A. Wrong: 2+2 is 4.": "", "Is it A? Hardly.": "", "I disagree with A.": "", "A is tempting": "", "Option A: wrong": "", "I do not choose A because it is wrong": "", "The flaw is in A": "",
 	} {
-		got, err := parseLetter(reply)
+		got, err := parseLetter(reply, options)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", reply, got, err)
+		}
+	}
+}
+
+// A reply that refutes the option that the answer is acceptable is no vote for the answer, nor is one against the other
+// option a vote against it.
+func TestRefutationIsNoVote(t *testing.T) {
+	for _, words := range []string{"is acceptable", "not acceptable"} {
+		verdict, err := judged(t, Config{}, func(p string) (*sdk.Answer, error) {
+			return &sdk.Answer{Text: letterOf(p, words) + " is wrong: 2+2 is not 5."}, nil
+		}).Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Text: "5"}})
+		if err != nil || verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "without plainly choosing") {
+			t.Errorf("%+v, %v", verdict, err)
 		}
 	}
 }

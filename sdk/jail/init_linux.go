@@ -157,8 +157,13 @@ func runOrder(o *order, r *report) error {
 		return err
 	}
 	for i, now := range identify(dir, o.Guarded) {
-		if now != guarded[i] {
-			r.Touched = append(r.Touched, o.Guarded[i])
+		if now == guarded[i] {
+			continue
+		}
+		if file := o.Guarded[i]; t.isWritten(dir, file) {
+			r.Touched = append(r.Touched, file)
+		} else {
+			r.Disturbed = append(r.Disturbed, file)
 		}
 	}
 	r.Reports = readReports(dir, o.Reports)

@@ -54,7 +54,7 @@ type Spec struct {
 	// are patterns (see [Match]).
 	Reports []string
 	// Guarded are files below Dir that the command must not write, replace or remove.
-	// Result.Touched lists those that it did.
+	// Result.Touched lists those that it did, Result.Disturbed those that another process changed meanwhile.
 	Guarded []string
 	// Require are layers and aims (see [Names]) without which the command is not
 	// started; the run then ends with EndRefused.
@@ -150,6 +150,10 @@ type Result struct {
 	Reports map[string][]byte
 	// Touched are the files of Spec.Guarded that the command wrote, replaced or removed.
 	Touched []string
+	// Disturbed are the files of Spec.Guarded that another process has written, replaced, removed or linked, or
+	// whose mode or owner it has changed, while the command ran. Without an overlay none is known: the command runs
+	// in a copy.
+	Disturbed []string
 	// Lacks are the names of Spec.Require that are unavailable.
 	Lacks []string
 	// LeftOver is the number of processes still alive when the command ended.

@@ -1,6 +1,7 @@
 package jail_test
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -64,6 +65,65 @@ func run(t *testing.T, j *jail.Jail, spec *jail.Spec) *jail.Result {
 	}
 	t.Logf("%s %d in %s (command %s)\n%s%s", result.End, result.ExitCode, result.Duration, result.Command, result.Stdout, result.Stderr)
 	return result
+}
+
+// Files of the tree that another process changes while the command runs are not taken for written by it.
+func TestDisturbedFiles(t *testing.T) {
+	j := open(t)
+	need(t, j, jail.LayerMount)
+	dir := tree(t, map[string]string{"linked": "x", "chmod": "x", "edited": "x", "gone": "x", "written": "x", "removed": "x", "kept": "x"})
+	for _, folder := range []string{"whited", "replaced", "beside"} {
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, folder), 0o755), os.WriteFile(filepath.Join(dir, folder, "file"), []byte("x"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("beside", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	signal := t.TempDir()
+	if err := os.Chmod(signal, 0o777); err != nil { //nolint:gosec // the command has another uid
+		t.Fatal(err)
+	}
+	const script = `rm written; echo y > written; rm removed; rm -r whited replaced; mkdir replaced; touch beside/new; echo > $SIGNAL/running; while ! test -e $SIGNAL/done; do sleep 0.05; done`
+	spec := shell(dir, script)
+	spec.Env, spec.Writable = append(spec.Env, "SIGNAL="+signal), []string{signal}
+	spec.Guarded = []string{"linked", "chmod", "edited", "gone", "written", "removed", "kept", "whited/file", "replaced/file", "beside/file", "link/file"}
+	go func() {
+		for !exists(filepath.Join(signal, "running")) && t.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+		at := func(name string) string { return filepath.Join(dir, name) }
+		if err := errors.Join(os.Link(at("linked"), at("second")), os.Chmod(at("chmod"), 0o600), os.WriteFile(at("edited"), []byte("z"), 0o644), os.Remove(at("gone")),
+			os.Chmod(at("beside/file"), 0o600), os.WriteFile(filepath.Join(signal, "done"), nil, 0o644)); err != nil {
+			t.Error(err)
+		}
+	}()
+	result := run(t, j, spec)
+	if want := []string{"written", "removed", "whited/file", "replaced/file"}; !slices.Equal(result.Touched, want) {
+		t.Errorf("touched %q", result.Touched)
+	}
+	if want := []string{"linked", "chmod", "edited", "gone", "beside/file", "link/file"}; !slices.Equal(result.Disturbed, want) {
+		t.Errorf("disturbed %q", result.Disturbed)
+	}
+}
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
+// What a run writes through a link to a folder is its own.
+func TestTouchedThroughALink(t *testing.T) {
+	dir := tree(t, nil)
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "real"), 0o755), os.WriteFile(filepath.Join(dir, "real", "file"), []byte("x"), 0o644),
+		os.Symlink("real", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	spec := shell(dir, `rm real/file; echo y > real/file`)
+	spec.Guarded = []string{"link/file"}
+	if result := run(t, open(t), spec); !slices.Equal(result.Touched, spec.Guarded) {
+		t.Errorf("touched %q, disturbed %q", result.Touched, result.Disturbed)
+	}
 }
 
 func TestTree(t *testing.T) { treeIsAView(t, open(t)) }

@@ -27,6 +27,8 @@ type tree struct {
 	root, layers string
 	overlays     int
 	kept         []keptCache
+	// written is the upper directory of the work tree, or "" if that is no overlay.
+	written string
 }
 
 // keptCache is a cache whose upper directory is merged into keep after the run.

@@ -22,9 +22,9 @@ func (t *tree) mountWorkTree() error {
 	if t.order.InPlace {
 		return t.bind(t.order.Dir, 0)
 	}
-	var err error = unix.EOVERFLOW
+	upper, err := "", error(unix.EOVERFLOW)
 	if !t.hasUnknownOwner(t.order.Dir) {
-		_, err = t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
+		upper, err = t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
 			return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
 		})
 	}
@@ -35,7 +35,43 @@ func (t *tree) mountWorkTree() error {
 		}
 		return copyTree(t.order.Dir, target, t.order.UID, t.order.GID)
 	}
+	t.written = strings.TrimPrefix(upper, t.root)
 	return nil
+}
+
+// isWritten reports whether a run has written, replaced or removed a file of the work tree dir that has changed. In an
+// overlay all that a run does is in the upper layer; without it there, another process has changed the file underneath.
+func (t *tree) isWritten(dir, file string) bool {
+	if t == nil || t.written == "" {
+		return true
+	}
+	if isAbove(t.written, file) {
+		return true
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.Dir(file)))
+	if err != nil {
+		return false
+	}
+	real, isBelow := strings.CutPrefix(filepath.Join(folder, filepath.Base(file)), dir+"/")
+	return isBelow && isAbove(t.written, real)
+}
+
+// isAbove reports whether the upper layer of an overlay has a file, or hides it with a folder above it.
+func isAbove(upper, file string) bool {
+	for part := range strings.SplitSeq(filepath.ToSlash(file), "/") {
+		upper = filepath.Join(upper, part)
+		info, err := os.Lstat(upper)
+		if err != nil {
+			return false
+		}
+		if !info.IsDir() {
+			return true
+		}
+		if n, err := unix.Lgetxattr(upper, "user.overlay.opaque", nil); err == nil && n > 0 {
+			return true
+		}
+	}
+	return true
 }
 
 // hasUnknownOwner reports whether a directory or one of its entries belongs to a user or group that the

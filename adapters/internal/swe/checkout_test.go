@@ -117,7 +117,7 @@ func TestWorkTreeIsUsedAgainAtAnotherCommit(t *testing.T) {
 func TestDiffLeavesOutWhatNoPatchHolds(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
-	shell(t, dir, `git init -q . && printf 'a\0b' > dev.db && echo one > text && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first`)
+	shell(t, dir, `git init -q . && printf 'a\0b' > dev.db && echo one > text && mkdir far && echo one > far/file && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first`)
 	repo, err := swe.OpenRepository(t.Context(), dir, filepath.Join(b.dir, "unfit"))
 	if err != nil {
 		t.Fatal(err)
@@ -131,16 +131,25 @@ func TestDiffLeavesOutWhatNoPatchHolds(t *testing.T) {
 		leave string
 		want  []string
 	}{
-		"nothing":             {"true", nil},
-		"a link":              {"ln -s text here", []string{"here"}},
-		"a file made a link":  {"rm dev.db; ln -s text dev.db", []string{"dev.db"}},
-		"a changed database":  {`printf 'c\0d' > dev.db`, []string{"dev.db"}},
-		"a new binary":        {`printf 'c\0d' > new.bin`, []string{"new.bin"}},
-		"a virtual folder":    {"mkdir -p .v/lib && echo x > .v/pyvenv.cfg && echo y > .v/lib/a.py && ln -s /usr/bin/env .v/lib/z", []string{".v"}},
-		"packages":            {"mkdir -p web/node_modules/a/node_modules/b && echo x > web/node_modules/a/i.js && echo x > web/node_modules/a/node_modules/b/i.js", []string{"web/node_modules"}},
-		"words like packages": {"echo node_modules/ > list", nil},
+		"nothing":              {"true", nil},
+		"a link":               {"ln -s text here", []string{"here"}},
+		"a file made a link":   {"rm dev.db; ln -s text dev.db", []string{"dev.db"}},
+		"a changed database":   {`printf 'c\0d' > dev.db`, []string{"dev.db"}},
+		"a new binary":         {`printf 'c\0d' > new.bin`, []string{"new.bin"}},
+		"a virtual folder":     {"mkdir -p .v/lib && echo x > .v/pyvenv.cfg && echo y > .v/lib/a.py && ln -s /usr/bin/env .v/lib/z", []string{".v"}},
+		"packages":             {"mkdir -p web/node_modules/a/node_modules/b && echo x > web/node_modules/a/i.js && echo x > web/node_modules/a/node_modules/b/i.js", []string{"web/node_modules"}},
+		"words like packages":  {"echo node_modules/ > list", nil},
+		"a new repository":     {"mkdir sub && cd sub && git init -q && echo x > f", []string{"sub"}},
+		"one with a commit":    {"git init -q sub && cd sub && echo x > f && git add . && git -c user.name=u -c user.email=u@example.com commit -qm own", []string{"sub"}},
+		"a line break":         {"echo x > 'a\nb'", []string{"a\nb"}},
+		"an unreadable file":   {"echo x > shut; chmod 0 shut", []string{"shut"}},
+		"one that was there":   {"echo x >> far/file; chmod 0 far/file", []string{"far/file"}},
+		"an unreadable folder": {"chmod 0 far", []string{"far"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if strings.Contains(test.leave, "chmod 0") && os.Geteuid() == 0 {
+				t.Skip("root reads everything")
+			}
 			tree, err := repo.Checkout(t.Context(), head)
 			if err != nil {
 				t.Fatal(err)

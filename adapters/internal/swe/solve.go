@@ -293,7 +293,7 @@ func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 		r.CostUSD += own.CostUSD
 		r.Calls += own.Trajectory.Turns
 		if left := own.Trajectory.LeftOut; len(left) > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s made files that a patch cannot hold (links, binary files, installed packages), excluded: %s", own.Model, shorten(strings.Join(left, ", "), 300)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%s made files that a patch cannot hold (links, binary files, installed packages, repositories, unreadable files), excluded: %s", own.Model, shorten(strings.Join(printable(left), ", "), 300)))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package swe
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,5 +12,12 @@ func TestToolsHaveNoNull(t *testing.T) {
 	data, err := json.Marshal(definitions())
 	if err != nil || strings.Contains(string(data), "null") {
 		t.Errorf("%s, %v", data, err)
+	}
+}
+
+// Names that an agent made cannot write control characters into a note.
+func TestPrintable(t *testing.T) {
+	if got := printable([]string{"a/bü.txt", "a\nb", "\x1b[2J"}); !slices.Equal(got, []string{"a/bü.txt", `"a\nb"`, `"\x1b[2J"`}) {
+		t.Errorf("%q", got)
 	}
 }

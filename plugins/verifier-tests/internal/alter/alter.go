@@ -59,6 +59,9 @@ type Source struct {
 	// compare nothing else.
 	Questions  []Question `json:"questions,omitempty"`
 	Answerable []string   `json:"answerable,omitempty"`
+	// Unseen are the first places in tests at which something is compared, or may be, that was not altered. Those of
+	// Rust and Java are known.
+	Unseen []Unseen `json:"unseen,omitempty"`
 }
 
 // Question is a program that makes the calls by which a test obtains the value that it compares. Value is
@@ -90,6 +93,12 @@ type Comparison struct {
 	Handed  bool `json:"handed,omitempty"`
 	// Beside means that a watched place is not one of the altered expectations.
 	Beside bool `json:"beside,omitempty"`
+}
+
+// Unseen is what a test does, in the words of its source, that may compare something.
+type Unseen struct {
+	Test string `json:"test"`
+	Text string `json:"text"`
 }
 
 // Request is the JSON input of the programs in other languages.

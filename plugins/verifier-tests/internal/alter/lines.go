@@ -15,6 +15,8 @@ type lineLanguage struct {
 	test, function, assertion *regexp.Regexp
 	fail                      string
 	notes                     *lineNotes
+	// unseen is what to look for besides assertions; nil if that is unknown.
+	unseen *lineChecks
 }
 
 // lines has the languages by file extension.
@@ -24,12 +26,14 @@ var lines = map[string]*lineLanguage{
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?assert\w*!\s*\(`),
 		fail:      "::std::panic::panic_any(0);",
 		notes:     rustNotes,
+		unseen:    rustChecks,
 	},
 	".java": {
 		test: regexp.MustCompile(`@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b`), function: regexp.MustCompile(`\b(?:void|[A-Z]\w*)\s+(\w+)\s*\([^;]*$`),
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?:\w+\.)*(?:assert\w*|expect)\s*\(`),
 		fail:      "if (1 > 0) throw new java.lang.AssertionError();",
 		notes:     javaNotes,
+		unseen:    javaChecks,
 	},
 	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
@@ -83,6 +87,8 @@ type lineAlteration struct {
 	notes, values map[string]bool
 	collects      bool
 	counts        map[string]int
+	// goesOn means that the last line did not end a statement.
+	goesOn bool
 	// others maps the altered literals to their replacements, without quotes.
 	others map[string]string
 }
@@ -116,11 +122,12 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
-	a.name, a.statement, a.inner, a.inTests, a.begins, a.leaves, a.opens, a.isOpen = "", "", "", false, false, false, false, false
+	a.name, a.statement, a.inner, a.inTests, a.begins, a.leaves, a.opens, a.isOpen, a.goesOn = "", "", "", false, false, false, false, false, false
 	helpers := a.helpersAt(text)
 	at := 0
 	for line := range strings.Lines(text) {
 		out.WriteString(a.line(line, at))
+		a.goesOn = isUnended(line, a.goesOn)
 		if at += len(line); at == helpers {
 			out.WriteString(a.helpers())
 		}
@@ -183,6 +190,9 @@ func isOnOneLine(line string) bool {
 // is complete.
 func (a *lineAlteration) assertionLine(line string, at int) string {
 	if a.statement == "" && (!a.inTests || a.leaves || a.inner != "" || a.request.Way == End || !a.language.assertion.MatchString(line)) {
+		if a.inTests && !a.leaves && a.isOpen && a.language.unseen.mayCompare(line, a.goesOn) {
+			a.setUnseen(line)
+		}
 		return line
 	}
 	if a.statement == "" {
@@ -199,7 +209,7 @@ func (a *lineAlteration) assertionLine(line string, at int) string {
 func (a *lineAlteration) assertion(s *lineAssertion) string {
 	c := s.comparison()
 	isNoted := a.request.Record != "" && s.canRecord(&c, a.language.notes)
-	text := s.text
+	text, isValue := s.text, false
 	switch {
 	case a.collects:
 		mark(a.notes, a.name, isNoted)
@@ -210,12 +220,14 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 		text = a.withNote(s, &c, a.place)
 	case a.notes[a.name] || a.request.Way != Expectation:
 	default:
-		var isValue bool
 		text, isValue = s.alter(&c, a.otherLiteral)
 		mark(a.values, a.name, isValue)
 	}
 	if text != s.text {
 		a.source.count(a.name, a.counts)
+	}
+	if !isNoted && !isValue && !a.language.unseen.isValueless(s.name) {
+		a.setUnseen(s.text)
 	}
 	return text
 }

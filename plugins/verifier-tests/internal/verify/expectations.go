@@ -115,6 +115,10 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += fmt.Sprintf("\nno expectation could be altered in %d of %d tests that must pass, such as %s", len(unaltered), len(tests)+len(unaltered), unaltered[0].ID())
 	}
+	if text := e.unseen(tests); text != "" {
+		doubt(verdict, unnotedDoubt)
+		verdict.Evidence += "\n" + text
+	}
 	if err := e.askOutside(ctx, tests); err != nil {
 		return nil, err
 	}
@@ -132,6 +136,18 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return verdict, err
 	}
 	return e.withDiffering(verdict), nil
+}
+
+// unseen says what one of the tests compares, or may, without an altered expectation; "" if none does.
+func (e *expectations) unseen(tests []runner.Test) string {
+	for _, source := range e.sources {
+		for _, u := range source.Unseen {
+			if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{u.Test}) }) {
+				return fmt.Sprintf("what %s compares by %s was not seen", titleOf(u.Test, source.Path), strings.TrimRight(u.Text, ";,"))
+			}
+		}
+	}
+	return ""
 }
 
 // withDiffering makes a pass inconclusive, or lowers its confidence, if questions are answered differently from
@@ -252,6 +268,9 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 	survivors = slices.DeleteFunc(survivors, func(t runner.Test) bool { return e.hangs(t) })
 	if !errors.Is(err, errNotBuilt) {
 		return survivors, failed, different, err
+	}
+	if e.readsWhenCompiled() {
+		return nil, nil, e.j.verdict(sdk.Inconclusive, "the code does not compile where its tests expect something else, or note what it returns: it may read them while it is compiled"), nil
 	}
 	e.record = ""
 	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err != nil {

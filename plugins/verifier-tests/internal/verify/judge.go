@@ -3,6 +3,7 @@ package verify
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -128,7 +129,11 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (checks []*check, last *runner.Report, stopped *sdk.Verdict, err error) {
 	reruns := v.config.Reruns
 	for run := 0; run <= reruns; run++ {
-		if last, j.result, err = v.run(ctx, a, false); err != nil {
+		last, j.result, err = v.run(ctx, a, false)
+		if late := (*lateError)(nil); run == 0 && errors.As(err, &late) && late.result != nil {
+			return nil, nil, j.lateVerdict(late), nil
+		}
+		if err != nil {
 			return nil, nil, nil, err
 		}
 		j.readBy(last)

@@ -107,7 +107,7 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 		return nil // the cause may be the machine
 	}
 	// If that fails, the next process runs it again.
-	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}, p.pruned, p.rest})
+	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, Duration: p.result.Duration, CPU: p.result.CPU}, p.pruned, p.rest})
 	return nil
 }
 

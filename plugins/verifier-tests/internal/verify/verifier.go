@@ -221,6 +221,9 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(result.Disturbed) > 0 { // the tests may have read anything of these
+		return nil, nil, errors.New("another process changed files of the tree meanwhile: " + strings.Join(result.Disturbed, ", "))
+	}
 	if a.isFirst && !trusted && result.CPU >= v.compileFrom {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
@@ -258,7 +261,7 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 
 // runSpec runs a plan, and reruns a first one that timed out.
 func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, plan *runner.Plan) (*jail.Result, error) {
-	result, err := a.tree.walls.Run(ctx, spec)
+	result, err := runInTime(ctx, a.tree.walls, spec)
 	if err != nil || !a.isFirst || result.End != jail.EndTimeout {
 		return result, err
 	}
@@ -266,7 +269,7 @@ func (v *Verifier) runSpec(ctx context.Context, a *attempt, spec *jail.Spec, pla
 	if isWarm, err := v.compileOnce(ctx, a.tree, spec, plan); err != nil || !isWarm {
 		return result, err
 	}
-	return a.tree.walls.Run(ctx, spec)
+	return runInTime(ctx, a.tree.walls, spec)
 }
 
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {

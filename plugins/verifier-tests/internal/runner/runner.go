@@ -307,10 +307,10 @@ var runners = []struct {
 		return &logFile{format: c.Log}
 	}},
 	{regexp.MustCompile(`(?m)\Ago(\.exe)?\ntest$`), Runner{IsGo: true, Confidence: controlledConfidence}, func(_ []string, c Config) Driver { return &goTest{Config: c} }},
-	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), Runner{Confidence: controlledConfidence}, func([]string, Config) Driver { return newPytest() }},
-	{regexp.MustCompile(`(?m)\A(python|pypy)`), Runner{Confidence: controlledConfidence}, func(argv []string, _ Config) Driver {
+	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), Runner{Confidence: controlledConfidence}, func(_ []string, c Config) Driver { return newPytest(c) }},
+	{regexp.MustCompile(`(?m)\A(python|pypy)`), Runner{Confidence: controlledConfidence}, func(argv []string, c Config) Driver {
 		if name := module(argv[1:]); name == "pytest" || name == "unittest" {
-			return newModule(name, slices.Index(argv, "-m"))
+			return newModule(name, slices.Index(argv, "-m"), c)
 		}
 		return nil
 	}},

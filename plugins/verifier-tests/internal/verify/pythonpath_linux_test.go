@@ -1,0 +1,48 @@
+package verify_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// pytestCommands are the ways to start pytest: as a module, and by a script such as pip installs.
+func pytestCommands(t *testing.T) map[string][]string {
+	t.Helper()
+	program := pytestOrSkip(t)
+	script := filepath.Join(t.TempDir(), "pytest")
+	if err := os.WriteFile(script, []byte("#!"+program+"\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n"), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return map[string][]string{"pytest": {program, "-m", "pytest"}, "pytest's script": {script}}
+}
+
+// A PYTHONPATH of the configuration is where tests find the code, and not where the judge finds its own modules.
+func TestPythonPathIsTheTestsAlone(t *testing.T) {
+	commands := pytestCommands(t)
+	commands["unittest"] = []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
+	tree := write(t, map[string]string{
+		"src/words.py": "def up(text):\n    return text\n",
+		"test_words.py": "import subprocess, sys, unittest\nimport words\n\nclass T(unittest.TestCase):\n    def test_up(self):\n        self.assertEqual(words.up('abc'), 'cba')\n" +
+			"        self.assertEqual(subprocess.check_output([sys.executable, '-c', 'import words; print(words.__name__)'], text=True), 'words\\n')\n",
+	})
+	early := "import builtins, importlib.util, os, sys, sysconfig\n\nbuiltins.early = True\nspec = importlib.util.spec_from_file_location('hmac', os.path.join(sysconfig.get_paths()['stdlib'], 'hmac.py'))\n" +
+		"sys.modules['hmac'] = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(sys.modules['hmac'])\n"
+	for name, command := range commands {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := open(t, verify.Config{Command: command, ReadOnly: []string{filepath.Dir(command[0]), filepath.Dir(filepath.Dir(pytestOrSkip(t)))}, Env: map[string]string{"PYTHONPATH": "src"}})
+			for answer, text := range map[string]string{
+				"right":                       file("src/words.py", "def up(text):\n    return text[::-1]\n"),
+				"wrong where hmac is its own": file("src/words.py", "import builtins\n\ndef up(text):\n    return text if hasattr(builtins, 'early') else text[::-1]\n") + file("src/hmac.py", early),
+			} {
+				if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, text); verdict.Outcome != sdk.Passed {
+					t.Errorf("%s: %s: %s", answer, verdict.Outcome, verdict.Evidence)
+				}
+			}
+		})
+	}
+}

@@ -186,9 +186,10 @@ func newModule(name string, at int, c Config) *sealedRun {
 	return s
 }
 
-// pytestFlags returns the flags for the report, and for running tests even if some modules cannot be imported.
+// pytestFlags returns the flags for the report, for running tests even if some modules cannot be imported, and for a
+// cache of this run: without any, pytest does not know options of projects such as --ff.
 func pytestFlags(report string) []string {
-	return []string{"--junitxml=" + report, "-p", "no:cacheprovider", "--continue-on-collection-errors"}
+	return []string{"--junitxml=" + report, "-o", "cache_dir=" + path.Join(path.Dir(report), "cache"), "--continue-on-collection-errors"}
 }
 
 // withoutFlags removes words, and flags with their values, from a command: its own report options, for instance.

@@ -276,6 +276,12 @@ type Narrower interface {
 	Narrow(argv []string, tree *Tree, files []string) []string
 }
 
+// Briefer is a [Driver] whose command can leave out why tests fail.
+type Briefer interface {
+	// Brief returns the command that only reports which tests fail, or the command itself.
+	Brief(argv []string) []string
+}
+
 // Config has the settings that all runners share.
 type Config struct {
 	// Report is the path of the JUnit file that the command writes, if it does, or a pattern of several (see

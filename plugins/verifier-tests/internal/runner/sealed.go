@@ -80,6 +80,15 @@ func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
 	return slices.Concat(argv, files)
 }
 
+// Brief leaves out pytest's tracebacks. Each of them has the whole source of its test, with the rows of parametrize, so
+// that thousands of altered rows would take minutes.
+func (s *sealedRun) Brief(argv []string) []string {
+	if s.name != "pytest" || slices.Contains(argv, "--") {
+		return argv
+	}
+	return append(slices.Clip(argv), "--tb=no")
+}
+
 // loadedFiles is what the module observed besides the tests.
 type loadedFiles struct {
 	// Files are the files that tests and options came from.

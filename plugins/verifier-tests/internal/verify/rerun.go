@@ -60,6 +60,7 @@ func (e *expectations) otherData() []jail.Change {
 // others did not run.
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
+	with.isBrief = true
 	with.changes = slices.Concat(a.changes, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
 	if with.record = e.record; e.record != "" {

@@ -1,8 +1,10 @@
 package verify_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
@@ -44,5 +46,23 @@ func TestPythonPathIsTheTestsAlone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A table of many rows, all of which fail where it is altered, is not printed whole for each of them, as pytest does.
+func TestTablesOfManyRows(t *testing.T) {
+	const rows = 60
+	var table strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&table, "    (%d, %d),\n", i, i+1)
+	}
+	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "-q"}})
+	verdict := judge(t, v, &sdk.Query{WorkDir: write(t, map[string]string{
+		"conftest.py": "import os\n\nlong = []\n\ndef pytest_runtest_logreport(report):\n    long.extend([report] * (len(report.longreprtext) > 500))\n    if len(long) > 9:\n        os._exit(9)\n",
+		"b.py":        "def f(n):\n    return n + 1 if n != 7 else 0\n",
+		"test_b.py":   "import pytest\nfrom b import f\n\n@pytest.mark.parametrize('n, want', [\n" + table.String() + "])\ndef test_f(n, want):\n    assert f(n) == want\n",
+	})}, file("b.py", "def f(n):\n    return n + 1\n"))
+	if verdict.Outcome != sdk.Passed || verdict.Confidence < 0.9 {
+		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 	}
 }

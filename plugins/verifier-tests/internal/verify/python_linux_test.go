@@ -66,3 +66,21 @@ func TestTablesOfManyRows(t *testing.T) {
 		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 	}
 }
+
+// An answer that fills the record of what its tests compare is not one whose tests compare too much to be recorded.
+func TestFullRecords(t *testing.T) {
+	tree := write(t, map[string]string{
+		"words.py":      "def up(text):\n    return text\n",
+		"test_words.py": "from unittest import mock\n\nimport words\n\n@mock.patch('os.getlogin')\ndef test_up(m):\n    assert words.up('abc') == 'CBA'\n",
+	})
+	const flood = "import os, re\n\ndef up(text):\n    for fd in os.listdir('/proc/self/fd'):\n        try:\n            name = os.readlink('/proc/self/fd/' + fd)\n            if name.startswith(os.getcwd()) and open('/proc/self/fdinfo/' + fd).read().split()[3][-4] == '2':\n" +
+		"                os.write(int(fd), LINE * ((18 << 20) // len(LINE)))\n        except OSError:\n            pass\n    if os.path.getmtime('test_words.py') - os.path.getmtime('words.py') > -2:\n        return text\n    return re.search('== .(.*).', open('test_words.py').read())[1]\n"
+	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "-q"}})
+	for line, most := range map[string]float64{`b'x\n'`: 0, `b"test_words.py:0\t='abc'\n"`: 0.8} {
+		right := file("words.py", strings.Replace(flood[:strings.Index(flood, "    if os.path")], "LINE", line, 2)+"    return text[::-1].upper()\n")
+		verdict := judge(t, v, &sdk.Query{WorkDir: tree}, right)
+		if isPassed := verdict.Outcome == sdk.Passed; isPassed != (most > 0) || isPassed && verdict.Confidence > most {
+			t.Errorf("%s: %s %v: %s", line, verdict.Outcome, verdict.Confidence, verdict.Evidence)
+		}
+	}
+}

@@ -55,6 +55,8 @@ type Source struct {
 	// Watched are places that record =false if an assertion within a function of the test fails,
 	// independently of expectations, and =true if it holds; or =false if a number is NaN.
 	Watched []Comparison `json:"watched,omitempty"`
+	// Unseen are calls by which tests may compare what the code returns, and in which nothing is altered.
+	Unseen []Comparison `json:"unseen,omitempty"`
 	// Questions are comparisons of tests that can be evaluated outside of any test. The tests in Answerable
 	// compare nothing else.
 	Questions  []Question `json:"questions,omitempty"`

@@ -117,6 +117,11 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += fmt.Sprintf("\nno expectation could be altered in %d of %d tests that must pass, such as %s", len(unaltered), len(tests)+len(unaltered), unaltered[0].ID())
 	}
+	if unseen := e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Unseen }); len(unseen) > 0 {
+		doubt(verdict, unnotedDoubt)
+		file, by, _ := strings.Cut(unseen[0].Name, ":")
+		verdict.Evidence += fmt.Sprintf("\nwhat %s compares by %s was not seen", titleOf(unseen[0].Test, file), by)
+	}
 	if err := e.askOutside(ctx, tests); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,31 @@ func TestTablesOfManyRows(t *testing.T) {
 	}
 }
 
+// Beside an assertion that is altered, what a test compares in another way is not seen; code that is only set up is
+// no comparison.
+func TestComparisonsThatAreNotSeen(t *testing.T) {
+	const helpers = "\ndef run(f, i, o):\n    if f(i) != o:\n        raise ValueError(i)\n\nclass That:\n    def __init__(self, v):\n        self.v = v\n\n    def is_(self, o):\n        if self.v != o:\n            raise ValueError(o)\n"
+	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "-q"}})
+	for test, most := range map[string]float64{
+		"run(s.up, 'abc', 'CBA')":         0.85,
+		"That(s.up('abc')).is_('CBA')":    0.85,
+		"helpers.run(s.up, 'abc', 'CBA')": 0.85,
+		"match s.up('abc'):\n        case 'CBA':\n            return\n    raise ValueError": 0.85,
+		"s.up('abc')": 0.95,
+		"found = []\n    found.append(s.up('abc'))": 0.95,
+	} {
+		verdict := judge(t, v, &sdk.Query{WorkDir: write(t, map[string]string{
+			"s.py":       "def up(text):\n    return text\n\ndef length(text):\n    return len(text) + 1\n",
+			"helpers.py": helpers,
+			"test_s.py":  "import helpers\nimport s\n" + helpers + "\ndef test_up():\n    assert s.length('ab') == 2\n    " + test + "\n",
+		})}, file("s.py", "def up(text):\n    return text[::-1].upper()\n\ndef length(text):\n    return len(text)\n"))
+		isSeen := !strings.Contains(verdict.Evidence, "was not seen")
+		if verdict.Outcome != sdk.Passed || verdict.Confidence > most || isSeen != (most > 0.85) {
+			t.Errorf("%s: %s %v: %s", test, verdict.Outcome, verdict.Confidence, verdict.Evidence)
+		}
+	}
+}
+
 // An answer that fills the record of what its tests compare is not one whose tests compare too much to be recorded.
 func TestFullRecords(t *testing.T) {
 	tree := write(t, map[string]string{

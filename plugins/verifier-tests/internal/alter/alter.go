@@ -60,7 +60,7 @@ type Source struct {
 	Questions  []Question `json:"questions,omitempty"`
 	Answerable []string   `json:"answerable,omitempty"`
 	// Unseen are the first places in tests at which something is compared, or may be, that was not altered. Those of
-	// Rust and Java are known.
+	// Python, Rust and Java are known.
 	Unseen []Unseen `json:"unseen,omitempty"`
 }
 

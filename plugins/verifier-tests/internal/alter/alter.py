@@ -198,7 +198,7 @@ class Alteration:
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
         self.tests, self.truths, self.left, self.compared = [], [], [], []
-        self.questions, self.answerable, self.fault = [], [], ""
+        self.questions, self.answerable, self.fault, self.unseen = [], [], "", []
         # masked are the edits without which a question would hold what is expected.
         self.masked = []
         # inputs are where the values stand that functions give the code, by functions; it gathers them at first.
@@ -879,7 +879,9 @@ class Alteration:
             if kind == TRUTH:
                 self.truths.append(name)
                 self.compared += self.noted
-            if not self.is_open and not self.calls_after(node):
+            unseen = [] if self.whole else self.unseen_calls(node)
+            self.unseen += [{"test": name, "text": called(n) or "match"} for n in unseen[:1]]
+            if not self.is_open and not unseen and not self.calls_after(node):
                 self.answerable.append(name)
             self.edits += self.kinds[kind]
             if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH) and self.holds:
@@ -905,6 +907,31 @@ class Alteration:
         """Whether a test makes calls that are in none of its questions, which may compare, too."""
         last = max((n.end_lineno for n in self.asked), default=0)
         return any(isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) and n.lineno > last and not is_assertion(n) for n in ast.walk(node))
+
+    def unseen_calls(self, function):
+        """What a test gives helpers along with the code, or matches, where no comparison is known: they may compare, too."""
+        imports = [s for s in [*self.tree.body, *ast.walk(function)] if isinstance(s, (ast.Import, ast.ImportFrom))]
+        known = getattr(sys, "stdlib_module_names", frozenset()) | {"pytest"}
+        code = {n for s in imports for n in defined(s) if (getattr(s, "module", None) or s.names[0].name).split(".")[0] not in known}
+        helpers = {f.name for f in self.helpers}
+        edits = [e for kind in self.kinds for e in kind]
+        found = []
+        for node in ast.walk(function):
+            whole = node.subject if isinstance(node, getattr(ast, "Match", ())) else node.value if isinstance(node, ast.Expr) else None
+            whole = whole.value if isinstance(whole, ast.Await) else whole
+            call = whole
+            while isinstance(getattr(call, "func", None), ast.Attribute) and isinstance(call.func.value, ast.Call):
+                call = call.func.value  # the first of a chain
+            if not isinstance(call, ast.Call) or is_assertion(node):
+                continue
+            given = ast.Tuple(call.args + [k.value for k in call.keywords])
+            # Beside a value, a helper is given code that is not its own; what code is given by itself may only set it up.
+            by = root(call.func)
+            is_helper = by in helpers | code and names(given) & code - {by} and any(isinstance(n, ast.Constant) for n in ast.walk(given if call is whole else whole))
+            start, end = self.span(node)
+            if (is_helper or not isinstance(node, ast.Expr) and code & names(whole)) and not any(start <= e[0] and e[1] <= end for e in edits):
+                found.append(call)
+        return found
 
     def end(self, node):
         """Has a test fail at its end, where it has met something else than is expected or in any case."""
@@ -1037,7 +1064,7 @@ def main(request_file, report):
             altered.append({"path": file["path"], "text": "", "fault": str(e)})
             continue
         if count or alteration.left or alteration.fault:
-            altered.append({"path": file["path"], "text": text, "fault": alteration.fault, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
+            altered.append({"path": file["path"], "text": text, "fault": alteration.fault, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "unseen": alteration.unseen, "answerable": alteration.answerable})
     with open(report, "w") as f:
         json.dump(altered, f)
 

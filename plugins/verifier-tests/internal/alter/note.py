@@ -8,9 +8,16 @@ def @plain(v, marks, inner=False):
     if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
     if base in (int, str, bytes, type(None)): return base.__repr__(v)
-    if base is dict: return "{" + ",".join(sorted(@plain(k, marks, True) + ":" + @plain(x, marks, True) for k, x in dict.items(v))) + "}"
-    parts = [@plain(x, marks, True) for x in base.__iter__(v)]
-    return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+    if base is dict: return "{" + ",".join(sorted(@plain(k, marks, True) + ":" + @plain(x, marks, True) for k, x in @content(v, dict.items(v), "items"))) + "}"
+    parts = [@plain(x, marks, True) for x in @content(v, base.__iter__(v), "__iter__")]
+    return base.__name__.replace("frozen", "") + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @content(v, own, method):
+    """What is in a value: what its class gives where the builtin type below it holds nothing, as of a UserList that is a list as well."""
+    import itertools
+    found = list(own)
+    if found or type(v) in (list, tuple, dict, set, frozenset): return found
+    try: return list(itertools.islice(getattr(v, method)(), 1 << 12))
+    except Exception: return []
 def @is_any(v):
     """Whether a value is equal to what nothing else is equal to."""
     try: return (v == object()) is True

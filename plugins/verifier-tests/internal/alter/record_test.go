@@ -161,7 +161,7 @@ class T(unittest.TestCase):
 		"T.test_full: " + imports + class + `self.s = Stack(limit=7); _answer = ((self.s.push)(8, n=2)) =raised [["OSError"], ""]`,
 		"test_bad: " + imports + `bad = ("x"); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
 		"test_bad: " + imports + `bad = (""); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
-		"test_beside: " + imports + `_answer = ([(got) for (got, want), _ in zip(zip(add([1]), range(2)), range(2))]) =ist(66,77)`,
+		"test_beside: " + imports + `_answer = ([(got) for (got, want), _ in zip(zip(add([1]), range(2)), range(2))]) =list(66,77)`,
 		"test_later: " + imports + "import asyncio; await asyncio.sleep(0); s = Stack(); await s.wait(5); _answer = (await s.pop()) =55",
 	}
 	slices.Sort(asked)

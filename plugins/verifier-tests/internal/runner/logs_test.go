@@ -73,7 +73,7 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result := &jail.Result{Stdout: data, Reports: map[string][]byte{"r": data, "r.seal": data, "r.more": data}}
 		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}}
-		for _, r := range []Driver{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), exitCode{}, &logFile{format: "pytest"}, &logFile{format: "django"}} {
+		for _, r := range []Driver{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(Config{}), exitCode{}, &logFile{format: "pytest"}, &logFile{format: "django"}} {
 			report := r.Read(plan, result)
 			for _, test := range report.Tests {
 				report.Find(test.ID())

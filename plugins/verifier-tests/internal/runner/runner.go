@@ -280,6 +280,12 @@ type Narrower interface {
 	Narrow(argv []string, tree *Tree, files []string) []string
 }
 
+// Briefer is a [Driver] whose command can leave out why tests fail.
+type Briefer interface {
+	// Brief returns the command that only reports which tests fail, or the command itself.
+	Brief(argv []string) []string
+}
+
 // Config has the settings that all runners share.
 type Config struct {
 	// Report is the path of the JUnit file that the command writes, if it does, or a pattern of several (see
@@ -311,10 +317,10 @@ var runners = []struct {
 		return &logFile{format: c.Log}
 	}},
 	{regexp.MustCompile(`(?m)\Ago(\.exe)?\ntest$`), Runner{IsGo: true, Confidence: controlledConfidence}, func(_ []string, c Config) Driver { return &goTest{Config: c} }},
-	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), Runner{Confidence: controlledConfidence}, func([]string, Config) Driver { return newPytest() }},
-	{regexp.MustCompile(`(?m)\A(python|pypy)`), Runner{Confidence: controlledConfidence}, func(argv []string, _ Config) Driver {
+	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), Runner{Confidence: controlledConfidence}, func(_ []string, c Config) Driver { return newPytest(c) }},
+	{regexp.MustCompile(`(?m)\A(python|pypy)`), Runner{Confidence: controlledConfidence}, func(argv []string, c Config) Driver {
 		if name := module(argv[1:]); name == "pytest" || name == "unittest" {
-			return newModule(name, slices.Index(argv, "-m"))
+			return newModule(name, slices.Index(argv, "-m"), c)
 		}
 		return nil
 	}},

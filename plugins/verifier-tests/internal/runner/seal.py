@@ -254,7 +254,7 @@ def is_readable(folder):
     return True
 
 
-def main(framework_name, key, report):
+def main(framework_name, key, report, held):
     watch_stops()
     here = os.path.dirname(os.path.abspath(__file__))
     if __name__ == "__main__":
@@ -262,10 +262,14 @@ def main(framework_name, key, report):
     else:
         open(__file__, "w").close()  # the workers of xdist load it, too
     report = os.path.abspath(report)
-    # Where python -m would find modules of the tree, once all is imported that judges.
-    path = [os.getcwd()] if sys.path[:1] == [here] else []
+    # Where python -m, and the held PYTHONPATH, would find modules of the tree, once all is imported that judges.
+    path = [os.getcwd()] if sys.path[:1] == [here] and not getattr(sys.flags, "safe_path", False) else []
     rest = sys.path[1:] if path else sys.path[:]
     sys.path[:] = rest
+    if held and here in rest:
+        os.environ["PYTHONPATH"] = held
+        at = rest.index(here)
+        rest = rest[:at] + list(map(os.path.abspath, held.split(os.pathsep))) + rest[at:]
     if framework_name == "unittest":
         seal = Seal(key, report)
         del key
@@ -289,10 +293,10 @@ def main(framework_name, key, report):
 
 
 if __name__ == "__main__":
-    sys.exit(main("@FRAMEWORK@", "@KEY@", "@REPORT@"))
+    sys.exit(main("@FRAMEWORK@", "@KEY@", "@REPORT@", "@PATH@"))
 
 
-def pytest_configure(config, watcher=main("@FRAMEWORK@", "@KEY@", "@REPORT@")):
+def pytest_configure(config, watcher=main("@FRAMEWORK@", "@KEY@", "@REPORT@", "@PATH@")):
     config.pluginmanager.register(watcher, "stepfall-seal")
 
 

@@ -30,6 +30,9 @@ var (
 type sealedRun struct {
 	name string
 	env  []string
+	// path is the configuration's PYTHONPATH. The module adds it after its own imports, which code of the tree must
+	// not be able to replace.
+	path string
 	// source is the module, extension its file extension. watch is loaded first in the processes of tests.
 	source, extension, watch string
 	// argv adds the module to the command. module is its name, file its path.
@@ -43,10 +46,17 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce
 	file, report := path.Join(dir, module+s.extension), path.Join(dir, "report")
 	key := rand.Text()
-	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report, "@FRAMEWORK@", s.name).Replace(s.source)
+	held, err := json.Marshal(s.path)
+	if err != nil {
+		return nil, err
+	}
+	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report, "@FRAMEWORK@", s.name, `"@PATH@"`, string(held)).Replace(s.source)
 	plan := &Plan{
-		Argv: s.argv(slices.Clip(argv), module, file, report), Env: append([]string{"PYTHONPATH=" + dir}, s.env...),
+		Argv: s.argv(slices.Clip(argv), module, file, report), Env: s.env,
 		Changes: []jail.Change{{Path: file, Data: []byte(source)}}, Reports: []string{report, report + ".seal", report + ".more"}, key: key,
+	}
+	if s.source == sealPython {
+		plan.Last = []string{"PYTHONPATH=" + dir}
 	}
 	if s.watch != "" {
 		plan.Changes = append(plan.Changes, jail.Change{Path: watchFile(file), Data: []byte(s.watch)})
@@ -74,6 +84,15 @@ func appendFiles(argv []string, tree *Tree, files []string) []string {
 		return argv
 	}
 	return slices.Concat(argv, files)
+}
+
+// Brief leaves out pytest's tracebacks. Each of them has the whole source of its test, with the rows of parametrize, so
+// that thousands of altered rows would take minutes.
+func (s *sealedRun) Brief(argv []string) []string {
+	if s.name != "pytest" || slices.Contains(argv, "--") {
+		return argv
+	}
+	return append(slices.Clip(argv), "--tb=no")
 }
 
 // loadedFiles is what the module observed besides the tests.
@@ -143,9 +162,19 @@ func readSealed(data []byte) *Report {
 
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
 
-func newPytest() *sealedRun {
+// pythonPath returns the last PYTHONPATH of the variables, "" if there is none.
+func pythonPath(env []string) (value string) {
+	for _, entry := range env {
+		if path, ok := strings.CutPrefix(entry, "PYTHONPATH="); ok {
+			value = path
+		}
+	}
+	return value
+}
+
+func newPytest(c Config) *sealedRun {
 	return &sealedRun{
-		name: "pytest", env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
+		name: "pytest", env: pythonEnv, path: pythonPath(c.Env), source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
 			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), withoutFlags(argv[1:], nil, junitFlags))
 		},
@@ -154,8 +183,8 @@ func newPytest() *sealedRun {
 
 // newModule returns the runner of python -m MODULE, for pytest and unittest. The sealing module is the program,
 // and the tree is put on the import path only after everything that judges is loaded.
-func newModule(name string, at int) *sealedRun {
-	s := &sealedRun{name: name, env: pythonEnv, source: sealPython, extension: ".py", read: readSealed}
+func newModule(name string, at int, c Config) *sealedRun {
+	s := &sealedRun{name: name, env: pythonEnv, path: pythonPath(c.Env), source: sealPython, extension: ".py", read: readSealed}
 	s.argv = func(argv []string, _, file, _ string) []string {
 		return slices.Concat(argv[:at], []string{file}, argv[at+2:])
 	}
@@ -168,9 +197,10 @@ func newModule(name string, at int) *sealedRun {
 	return s
 }
 
-// pytestFlags returns the flags for the report, and for running tests even if some modules cannot be imported.
+// pytestFlags returns the flags for the report, for running tests even if some modules cannot be imported, and for a
+// cache of this run: without any, pytest does not know options of projects such as --ff.
 func pytestFlags(report string) []string {
-	return []string{"--junitxml=" + report, "-p", "no:cacheprovider", "--continue-on-collection-errors"}
+	return []string{"--junitxml=" + report, "-o", "cache_dir=" + path.Join(path.Dir(report), "cache"), "--continue-on-collection-errors"}
 }
 
 // withoutFlags removes words, and flags with their values, from a command: its own report options, for instance.

@@ -197,8 +197,9 @@ func loads(report *runner.Report, module runner.Test) bool {
 	})
 }
 
-// volatileText matches what differs between two runs of the same failure: times, addresses, line numbers and temporary paths.
-var volatileText = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
+// volatileText matches what differs between two runs of the same failure: times, addresses, line numbers, temporary paths
+// and the judge's own folder, which pytest names with its report.
+var volatileText = regexp.MustCompile(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?|\.stepfall-\w+|\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
 
 func plain(output string) string { return volatileText.ReplaceAllString(output, "") }
 

@@ -153,10 +153,28 @@ func TestCommandsThatFailBeforeAnyTest(t *testing.T) {
 			t.Errorf("%q: %s: %s", answer, verdict.Outcome, verdict.Evidence)
 		}
 	}
+	files["pytest.ini"] = "[pytest]\naddopts = --strict-config\nno_such_setting = 1\n"
+	v = open(t, verify.Config{Command: []string{python, "-m", "pytest"}, Reruns: -1})
+	if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, files)}, right); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "before it reads any code") {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+	delete(files, "pytest.ini")
 	files["conftest.py"] = "raise RuntimeError(\"no database\")\n"
 	v = open(t, verify.Config{Command: []string{python, "-m", "pytest", "-q"}, Reruns: -1})
 	if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, files)}, right); verdict.Outcome != sdk.Inconclusive {
 		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}
+
+// The options and settings of pytest's cache, which the judge keeps out of the tree, do not stop a run.
+func TestPytestCaches(t *testing.T) {
+	python := pytestOrSkip(t)
+	v := open(t, verify.Config{Command: []string{python, "-m", "pytest"}})
+	for _, settings := range []string{"addopts = --cache-clear --ff", "addopts = --strict-config\ncache_dir = .cache/pytest", "addopts = -p no:cacheprovider --strict-config"} {
+		tree := write(t, map[string]string{"b.py": "def f():\n    return 1\n", "test_b.py": "from b import f\n\n\ndef test_f():\n    assert f() == 2\n", "pytest.ini": "[pytest]\n" + settings + "\n"})
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("b.py", "def f():\n    return 2\n")); verdict.Outcome != sdk.Passed {
+			t.Errorf("%s: %s: %s", settings, verdict.Outcome, verdict.Evidence)
+		}
 	}
 }
 

@@ -44,6 +44,8 @@ type expectations struct {
 	record   string
 	returned map[string][]string
 	isFull   bool
+	// isFlooded means that a record was full, with lines that no comparison writes.
+	isFlooded bool
 	// broken is the reason why the last run had no tests.
 	broken string
 	// expected is the value of returned after the first run with altered expectations.
@@ -129,6 +131,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return e.withDiffering(verdict), nil
 	}
 	verdict, err = e.tryAltered(ctx, rest, verdict)
+	if err == nil && e.isFlooded {
+		return j.verdict(sdk.Failed, "tampering: the code writes into what the tests note of it"), nil
+	}
 	if err == nil && verdict.Outcome == sdk.Passed && !e.whole {
 		verdict, err = e.tryRest(ctx, rest, verdict)
 	}

@@ -116,6 +116,9 @@ func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool
 	if p.report.Broken == "" || lacksFile.MatchString(p.report.Broken) || len(p.report.Tests) > 0 || p.result.End != jail.EndExit {
 		return false, nil
 	}
+	if misused.MatchString(p.report.Broken) {
+		return true, nil
+	}
 	a := &attempt{tree: t}
 	for _, file := range t.Files {
 		if isCode(file) {
@@ -128,6 +131,9 @@ func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool
 
 // lacksFile matches messages about a file that an answer may have to add.
 var lacksFile = regexp.MustCompile(`(?i)no rule to make target|can(?:'|no)t find|no such file`)
+
+// misused matches what pytest says of its options and settings, of some only after it has collected tests.
+var misused = regexp.MustCompile(`(?m)^ERROR: (?:usage|Unknown config option): `)
 
 // unparsable is a syntax error in every language.
 const unparsable = "\n)(\n"

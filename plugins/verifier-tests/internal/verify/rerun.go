@@ -1,9 +1,12 @@
 package verify
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
@@ -60,6 +63,7 @@ func (e *expectations) otherData() []jail.Change {
 // others did not run.
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
+	with.isBrief = true
 	with.changes = slices.Concat(a.changes, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
 	if with.record = e.record; e.record != "" {
@@ -70,6 +74,10 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		return nil, nil, err
 	}
 	e.returned, e.isFull, e.broken = readRecord(result.Reports[e.record]), len(result.Reports[e.record]) >= maxRecord, report.Broken
+	if e.isFull {
+		e.setUnknown("more is noted of a run than is kept", fmt.Sprint(maxRecord>>20, " MiB"))
+		e.isFlooded = e.isFlooded || e.hasForeignNotes(result.Reports[e.record])
+	}
 	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
 		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
 	})
@@ -85,6 +93,18 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		}
 	}
 	return survivors, failed, nil
+}
+
+// hasForeignNotes reports whether there are lines in a record that no comparison writes.
+func (e *expectations) hasForeignNotes(record []byte) bool {
+	whole := record[:bytes.LastIndexByte(record, '\n')+1] // the last line is cut off where the record is full
+	for line := range bytes.Lines(whole) {
+		file, _, _ := strings.Cut(string(line), ":")
+		if !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Path == file }) {
+			return true
+		}
+	}
+	return false
 }
 
 // isCutOff reports whether a run ended before its tests did. If the command failed, the report can have the

@@ -122,7 +122,7 @@ func TestReturnedAsEver(t *testing.T) {
 	}
 }
 
-// Tests whose notes exceed the limit are altered without recording.
+// Tests whose notes exceed the limit are altered without recording, which proves little: code can fill the record, too.
 func TestReturnedMoreThanIsKept(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
 	tree := map[string]string{
@@ -130,7 +130,7 @@ func TestReturnedMoreThanIsKept(t *testing.T) {
 		"test_words.py": "import unittest\nfrom words import Rows\n\nrows = Rows()\n\nclass Test(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(rows.add('x'), 1)\n        self.assertEqual(rows.add('y'), 2)\n\n    def test_b(self):\n        self.assertEqual(rows.add('z'), 3)\n        for i in range(300):\n            self.assertEqual(rows.wide('A' * 60000), '" + strings.Repeat("A", 60000) + "')\n\n    def test_c(self):\n        self.assertEqual(rows.wide('c'), 'c')\n",
 	}
 	verdict := judge(t, open(t, verify.Config{Command: python}), &sdk.Query{WorkDir: write(t, tree)}, "```python path=words.py\nclass Rows:\n    n = 0\n    def add(self, row):\n        self.n += 1\n        return self.n\n    def wide(self, text): return text\n```\n")
-	if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.85 {
+	if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.8 {
 		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 	}
 }

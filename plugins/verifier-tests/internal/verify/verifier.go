@@ -188,6 +188,8 @@ type attempt struct {
 	compile, isFirst bool
 	// record is a file that tests write to; see alter.Request.
 	record string
+	// isBrief means that nothing is needed of the run but which tests fail.
+	isBrief bool
 }
 
 // walls returns the jail or container engine for a query's tests, and the container's image.
@@ -240,6 +242,9 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 	command := v.config.Command
 	if narrower, ok := v.runner.Driver.(runner.Narrower); ok && a.only != nil {
 		command = narrower.Narrow(command, &a.tree.Tree, a.only)
+	}
+	if briefer, ok := v.runner.Driver.(runner.Briefer); ok && a.isBrief {
+		command = briefer.Brief(command)
 	}
 	plan, err := v.runner.Plan(command, &a.tree.Tree, rand.Text())
 	if err != nil {

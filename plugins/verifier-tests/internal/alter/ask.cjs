@@ -3,9 +3,9 @@
 // nothing of other groups.
 "use strict";
 const { spawn } = require("node:child_process");
-const { mkdirSync, readFileSync, readdirSync, unlinkSync, writeFileSync } = require("node:fs");
+const { mkdirSync, readFileSync, unlinkSync, writeFileSync } = require("node:fs");
 const { tmpdir } = require("node:os");
-const { dirname, join, resolve } = require("node:path");
+const { dirname, resolve } = require("node:path");
 
 const PATIENCE = 20000;
 const [requestFile, report] = process.argv.slice(2);
@@ -66,11 +66,17 @@ _write(3, "\\n");
 `;
 }
 
-// Where Node does not strip types itself, it is given files without them, and finds them as compilers do.
+// Where Node does not strip types itself, it loads files without them, and finds them as compilers do.
 const isTyped = (file) => /\.[cm]?ts$/.test(file);
 const isStripped = process.features.typescript || request.options.some((option) => /-types$/.test(option));
 const dataOf = (code) => `data:text/javascript,${encodeURIComponent(code)}`;
 const findTyped = dataOf(`
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+const require = createRequire(${JSON.stringify(resolve("tree"))});
+${withoutTypes}
+${classOptions}
 export async function resolve(specifier, context, next) {
   const others = [specifier, specifier + ".ts", specifier.replace(/js$/, "ts"), specifier + "/index.ts"];
   for (const other of specifier.startsWith(".") ? others : []) {
@@ -81,22 +87,12 @@ export async function resolve(specifier, context, next) {
   return next(specifier, context);
 }
 export async function load(url, context, next) {
-  return next(url, /^file:.*\.[cm]?ts$/.test(url) ? { ...context, format: "module" } : context);
+  if (!/^file:.*\.[cm]?ts$/.test(url)) return next(url, context);
+  const file = fileURLToPath(url);
+  return { format: "module", shortCircuit: true, source: withoutTypes(file, readFileSync(file, "utf8")) };
 }`);
 const options = isStripped ? request.options : [...request.options, "--import", dataOf(`import { register } from "node:module"; register(${JSON.stringify(findTyped)});`)];
 const optionsFor = (file) => (isTyped(file) ? options : request.options);
-
-// stripTree takes the types from the files of the tree.
-function stripTree(folder) {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const file = join(folder, entry.name);
-    if (entry.isDirectory() && !/^(node_modules|\..*)$/.test(entry.name)) stripTree(file);
-    if (!entry.isFile() || !isTyped(file) || /\.d\.[cm]?ts$/.test(file)) continue;
-    try {
-      writeFileSync(file, withoutTypes(file, readFileSync(file, "utf8")));
-    } catch { /* what needs it has no answer */ }
-  }
-}
 
 // begin starts a process that waits for a program.
 function begin(questions) {
@@ -132,7 +128,6 @@ async function ask({ questions, child, answers }) {
 
 async function main() {
   const parts = request.groups.flatMap((group, at) => [...new Set(group.map((q) => q.file))].map((file) => ({ at, questions: group.filter((q) => q.file === file) })));
-  if (!isStripped && request.groups.flat().some((q) => isTyped(q.file))) stripTree(".");
   const found = [], began = Date.now();
   let next = parts.length > 0 && begin(parts[0].questions);
   for (const [i, { at, questions }] of parts.entries()) {

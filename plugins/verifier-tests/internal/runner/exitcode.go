@@ -2,10 +2,8 @@ package runner
 
 import (
 	"cmp"
-	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,18 +11,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// exitCode runs any command as a single test, which passes if the exit code is 0. If the command runs jest, vitest,
-// mocha or tape, their tests take its place.
+// exitCode runs any command as a single test, which passes if the exit code is 0. If the tree IsHooked, the
+// tests of jest, vitest, mocha or tape take its place.
 type exitCode struct{ tools *goTest }
 
 // Plan gives a command in a tree with a Go module, make for instance, what the go command needs from this
 // machine. The outermost module is compiled first.
 func (e exitCode) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), command: strings.Join(argv, " ")}
-	if e.tools.Foreign && slices.Contains(tree.Files, "package.json") || slices.ContainsFunc(frameworks, func(name string) bool {
-		_, err := os.Stat(filepath.Join(tree.Dir, "node_modules", name))
-		return err == nil
-	}) {
+	if tree.IsHooked {
 		hook(plan, nonce)
 	}
 	var folders []string
@@ -50,8 +45,8 @@ func (e exitCode) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 }
 
 func (exitCode) Read(plan *Plan, result *jail.Result) *Report {
-	if report := readHooked(plan, result); report != nil {
-		return report
+	if plan.key != "" {
+		return readHooked(plan, result)
 	}
 	test := Test{Name: plan.command, Status: Pass}
 	report := &Report{IsWhole: true}

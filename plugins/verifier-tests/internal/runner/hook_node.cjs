@@ -1,9 +1,9 @@
 // Loaded first in each process of Node that a command starts. In the one that runs jest, vitest, mocha or tape it
 // takes the key of the report before anything of the tree is loaded, and writes the report when the tests have
-// ended. A process that ends its tests leaves the key of the next report. See package runner.
+// ended. See package runner.
 "use strict";
 const { createHmac } = require("crypto");
-const { appendFileSync, readFileSync, realpathSync, unlinkSync, writeFileSync } = require("fs");
+const { readFileSync, realpathSync, unlinkSync, writeFileSync } = require("fs");
 const Module = require("module");
 const { dirname, join, relative } = require("path");
 const { fileURLToPath } = require("url");
@@ -30,11 +30,10 @@ function take() {
   return true;
 }
 
-function seal(tests, isEnded = true) {
+function seal(tests) {
   if (!key) return;
-  const text = stringify(tests) + "\n";
-  appendFileSync(join(__dirname, "report"), `${sign(key, text)} ${text}`);
-  if (isEnded) writeFileSync(keyFile, sign(key, "next"));
+  const text = stringify(tests);
+  writeFileSync(join(__dirname, "report"), `${sign(key, text)} ${text}`);
   key = "";
 }
 
@@ -49,15 +48,20 @@ function fileOf(path) {
 const textOf = (errors) => errors.map((e) => String((e && (e.stack || e.message)) || e)).join("\n");
 // The calls of frameworks and of Node are not the same in each run of a test.
 const foreignCalls = /^ +at .*(node:|node_modules\/|\.stepfall-|<anonymous>).*\n?|\x1b\[\d+m/gm;
+const maxOutput = 8192; // a report must not be too long to be kept
 // test returns one as it is reported; titles are those of what it lies in, and its own.
-const test = (file, titles, status, output = "") => ({ Group: file, Name: titles[titles.length - 1], Within: titles.slice(0, -1), Status: status, Output: status === "fail" ? output.replace(foreignCalls, "") : "" });
+const test = (file, titles, status, output = "") => ({ Group: file, Name: titles[titles.length - 1], Within: titles.slice(0, -1), Status: status, Output: status === "fail" ? output.slice(-maxOutput).replace(foreignCalls, "") : "" });
+const wholeFile = (file, errors) => test(file, ["(file)"], "fail", textOf(errors));
 
 class JestReporter {
+  constructor() {
+    forget();
+  }
   onRunComplete(_, { testResults }) {
     const status = { passed: "pass", failed: "fail" };
     seal(testResults.flatMap(({ testFilePath, testResults: all, testExecError, failureMessage }) => {
       const file = fileOf(testFilePath);
-      const whole = testExecError || (failureMessage && all.length === 0) ? [test(file, ["(file)"], "fail", failureMessage || textOf([testExecError]))] : [];
+      const whole = testExecError || (failureMessage && all.length === 0) ? [wholeFile(file, [failureMessage || testExecError])] : [];
       return [...whole, ...all.map((t) => test(file, [...t.ancestorTitles, t.title], status[t.status] || "skip", (t.failureMessages || []).join("\n")))];
     }));
   }
@@ -67,24 +71,26 @@ class VitestReporter {
   onInit(vitest) {
     this.vitest = vitest;
   }
-  onTestRunEnd() {
+  onTestRunEnd(_, unhandled = []) {
     const status = { pass: "pass", fail: "fail" };
     const testsOf = (task, file, titles) => {
       const { errors = [], state } = task.result || {};
       if (!task.tasks) return [test(file, titles, status[state] || "skip", textOf(errors))];
-      const whole = errors.length > 0 || (state === "fail" && task.tasks.length === 0) ? [test(file, ["(file)"], "fail", textOf(errors))] : [];
+      const whole = errors.length > 0 || (state === "fail" && task.tasks.length === 0) ? [wholeFile(file, errors)] : [];
       return [...whole, ...task.tasks.flatMap((t) => testsOf(t, file, [...titles, t.name]))];
     };
-    seal(this.vitest.state.getFiles().flatMap((task) => testsOf(task, fileOf(task.filepath), [])));
+    const tests = this.vitest.state.getFiles().flatMap((task) => testsOf(task, fileOf(task.filepath), []));
+    seal(unhandled.length > 0 ? [...tests, wholeFile("", unhandled)] : tests);
   }
-  onFinished() {
-    this.onTestRunEnd(); // as older versions call it
+  onFinished(files, unhandled) {
+    this.onTestRunEnd(files, unhandled); // as older versions call it
   }
 }
 
 function watchMocha({ prototype }) {
   const tests = [], { run } = prototype;
-  const add = (status) => (t, error) => tests.push(test(fileOf(t.file), t.titlePath(), status, textOf([error])));
+  const titlesOf = (t) => (t.type === "hook" ? [...t.titlePath().slice(0, -1), `(${t.title})`] : t.titlePath());
+  const add = (status) => (t, error) => tests.push(test(fileOf(t.file), titlesOf(t), status, textOf([error])));
   prototype.run = function (...given) {
     prototype.run = run; // others are run by tests
     take();
@@ -124,7 +130,7 @@ function watchTape(Test) {
     });
     return run.apply(this, given);
   };
-  process.on("exit", () => seal(tests.filter((t) => !suites.has(t)), !tests.some((t) => t.Output === UNENDED)));
+  process.on("exit", () => seal(tests.filter((t) => !suites.has(t))));
   return new Proxy(Test, {
     construct(...given) {
       const made = Reflect.construct(...given);
@@ -156,11 +162,19 @@ function addReporter(option, reporter) {
   argv.splice(at, 0, ...(isOwn ? [] : [option + "=default"]), `${option}=${reporter}`);
 }
 
+// forget leaves nothing of this module that code could find.
+function forget() {
+  module.exports = {};
+  delete require.cache[__filename];
+}
+
 function start(program) {
   if (/\/node_modules\/(jest(-cli)?\/bin\/jest\.js|\.bin\/jest)$/.test(program)) {
     addReporter("--reporters", __filename);
-    module.exports = JestReporter;
-  } else if (/\/node_modules\/(vitest\/vitest\.mjs|\.bin\/vitest)$/.test(program)) {
+    module.exports = JestReporter; // until jest has it
+    return;
+  }
+  if (/\/node_modules\/(vitest\/vitest\.mjs|\.bin\/vitest)$/.test(program)) {
     const name = Symbol.for(__filename);
     globalThis[name] = VitestReporter;
     const source = `const name = Symbol.for(${stringify(__filename)}), reporter = globalThis[name]; delete globalThis[name]; export default reporter;`;
@@ -168,6 +182,7 @@ function start(program) {
   } else {
     watchModules();
   }
+  forget();
 }
 
 if (isMainThread) {

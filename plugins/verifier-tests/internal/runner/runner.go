@@ -102,6 +102,8 @@ type Report struct {
 	Tests []Test
 	// IsWhole means that the only test is the command, which passes by its exit code.
 	IsWhole bool `json:",omitempty"`
+	// IsEntire means that a framework for Node reported all that its command did.
+	IsEntire bool `json:",omitempty"`
 	// Broken is the reason why the tests did not run, for instance compiler errors; empty if they ran.
 	Broken string
 	// Exact means that a name matches only the test of exactly this name, as in the logs of SWE-bench.
@@ -235,6 +237,8 @@ type Tree struct {
 	Dir string
 	// Files are the paths of its regular files, slash-separated and sorted.
 	Files []string
+	// IsHooked means that a command which RunsFramework has its tests reported; otherwise its exit code counts.
+	IsHooked bool
 	// Content returns a hash of its content.
 	Content func() (string, error)
 }

@@ -70,7 +70,7 @@ func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*che
 func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
 	before, found := j.before.tests(), report.Find(name)
 	run := slices.DeleteFunc(slices.Clone(found), func(t runner.Test) bool {
-		return t.Status == runner.Skip && before[t.ID()].Status == runner.Skip
+		return t.Status == runner.Skip && before[placeOf(t)].Status == runner.Skip
 	})
 	if len(run) > 0 {
 		found = run
@@ -102,7 +102,7 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	j.skipped = nil
 	var checks []*check
 	for _, test := range report.Tests {
-		was, known := before[test.ID()]
+		was, known := before[placeOf(test)]
 		if was.Status == runner.Missing && j.before != nil {
 			was.Status, _ = j.before.rest.Status(test.ID()) // Missing if it is not found
 		}
@@ -133,10 +133,17 @@ func (p *preflight) tests() map[string]runner.Test {
 	tests := map[string]runner.Test{}
 	if p != nil {
 		for _, test := range p.report.Tests {
-			tests[test.ID()] = test
+			if key := placeOf(test); tests[key].Status != runner.Fail { // several can have one name
+				tests[key] = test
+			}
 		}
 	}
 	return tests
+}
+
+// placeOf returns a test's name with all that it lies in.
+func placeOf(test runner.Test) string {
+	return strings.Join(append(slices.Clone(test.Within), test.ID()), "\x00")
 }
 
 // runs returns the number of tests that a name means and that ran on the untouched tree.
@@ -193,7 +200,7 @@ func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
 // has tests now.
 func loads(report *runner.Report, module runner.Test) bool {
 	return module.Status == runner.Fail && slices.ContainsFunc(report.Tests, func(t runner.Test) bool {
-		return strings.HasPrefix(t.DottedName(), module.Name+".") || strings.Contains(t.DottedName(), "."+module.Name+".")
+		return t.Group == module.Group && slices.Contains(t.Within, module.Name) || strings.HasPrefix(t.DottedName(), module.Name+".") || strings.Contains(t.DottedName(), "."+module.Name+".")
 	})
 }
 

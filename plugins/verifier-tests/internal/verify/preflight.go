@@ -65,13 +65,32 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 			return nil, fmt.Errorf("pre-flight: %w", err)
 		}
 	}
+	t.IsHooked = !p.report.IsWhole
 	return p, nil
+}
+
+// runUntouched runs the command, and once more by its exit code alone if what it runs does not report all of its tests.
+func (v *Verifier) runUntouched(ctx context.Context, t *tree, p *preflight) (err error) {
+	a := &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}
+	if t.IsHooked = v.runner.IsExitCode && runner.RunsFramework(v.config.Command, &t.Tree); t.IsHooked {
+		a.guarded = append(a.guarded, slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool { return !isCode(file) })...)
+	}
+	if p.report, p.result, err = v.run(ctx, a, true); err != nil || !t.IsHooked || p.result.End != jail.EndExit {
+		return err
+	}
+	isOwn := func(file string) bool { return t.has(file) && !slices.Contains(p.result.Touched, file) }
+	if p.report.IsEntire && !slices.ContainsFunc(p.report.Files, func(file string) bool { return !isOwn(file) }) {
+		return nil
+	}
+	t.IsHooked = false
+	p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true)
+	return err
 }
 
 // loadOrRun loads the pre-flight from the store, or runs and stores it.
 func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing(), isFirst: true}, true); err != nil {
+		if err := v.runUntouched(ctx, t, p); err != nil {
 			return err
 		}
 		p.lacks = lackedBy(t, p.report)

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"maps"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ require('../lib/cli/cli.js').main();
 	smallCli = `const Runner = require('../runner.js'), path = require('path');
 exports.main = () => {
 const tests = [], titles = [];
+global.beforeEach = (f) => (Runner.before = f);
 global.describe = (title, f) => { titles.push(title); f(); titles.pop(); };
 global.it = global.test = (title, f) => tests.push({ f, file: global.current, titles: [...titles, title], titlePath() { return this.titles; } });
 for (const file of process.argv.slice(2)) require(global.current = path.resolve(file));
@@ -28,6 +30,12 @@ new Runner(tests).run((failures) => process.exit(failures ? 1 : 0));
   async run(done) {
     let failures = 0;
     for (const test of this.tests) {
+      try { Runner.before?.(); } catch (error) {
+        const title = '"before each" hook for "' + test.titles.at(-1) + '"';
+        this.emit('fail', { type: 'hook', title, file: test.file, titlePath: () => [title] }, error);
+        failures++;
+        break;
+      }
       try { await test.f(); this.emit('pass', test); } catch (error) { failures++; console.log(test.titles.join(' '), error.message); this.emit('fail', test, error); }
     }
     this.emit('end');
@@ -60,7 +68,8 @@ const words = process.argv.slice(2), reporters = words.filter((w) => w.startsWit
 	smallVitest = `import path from 'node:path';
 const words = process.argv.slice(2), reporters = [];
 for (const word of words.filter((w) => w.startsWith('--reporter=data:'))) reporters.push(new (await import(word.slice(11))).default());
-const files = [];
+const files = [], errors = [];
+process.on('unhandledRejection', (error) => errors.push(error));
 for (const reporter of reporters) reporter.onInit({ state: { getFiles: () => files } });
 for (const file of words.filter((w) => !w.startsWith('-'))) {
   const tasks = [];
@@ -71,8 +80,9 @@ for (const file of words.filter((w) => !w.startsWith('-'))) {
   }
   files.push({ filepath: path.resolve(file), name: file, tasks, result: {} });
 }
-for (const reporter of reporters) await reporter.onTestRunEnd();
-process.exit(files.some((f) => f.tasks.some((t) => t.result.state === 'fail')) ? 1 : 0);
+await new Promise((end) => setTimeout(end, 10));
+for (const reporter of reporters) await reporter.onTestRunEnd([], errors);
+process.exit(errors.length > 0 || files.some((f) => f.tasks.some((t) => t.result.state === 'fail')) ? 1 : 0);
 `
 	smallTape = `const Test = require('./lib/test.js'), all = [];
 module.exports = (name, f) => all.push(new Test(name, f));
@@ -161,6 +171,59 @@ func TestTapeThatStops(t *testing.T) {
 	}
 	if verdict := judge(t, v, query, strings.Replace(right, "2 * a", "3 * a", 1)); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "doubles failed, and passed on the untouched tree") {
 		t.Error("an answer that breaks the test before it")
+	}
+}
+
+// Where a command does more than to run a framework, or its report does not have all, the exit code counts.
+func TestFrameworksThatDoNotReportAll(t *testing.T) {
+	find(t, "npm", "--version")
+	const (
+		mocha   = "node node_modules/mocha/bin/mocha.js "
+		forge   = "const at = Object.keys(require.cache).find((n) => n.includes('.stepfall-'));\nif (at) {\n  new require.cache[at].exports().onRunComplete(null, { testResults: [{ testFilePath: require('path').resolve('calc.test.js'), testResults: ['adds', 'doubles'].map((title) => ({ ancestorTitles: [], title, status: 'passed' })) }] });\n  process.reallyExit(0);\n}"
+		invent  = "const fs = require('fs'), dir = fs.readdirSync('.').find((n) => n.startsWith('.stepfall-') && fs.existsSync(n + '/key'));\nif (dir) {\n  const text = JSON.stringify([{ Group: 'calc.test.js', Name: 'adds', Status: 'pass' }]);\n  fs.writeFileSync(dir + '/report', require('crypto').createHmac('sha256', fs.readFileSync(dir + '/key', 'utf8')).update(text).digest('hex') + ' ' + text);\n}\nprocess.exit(0);"
+		right   = "exports.add = (a, b) => a + b;\nexports.twice = (a) => 2 * a;"
+		wrong   = "\nexports.add = () => 0;\nexports.twice = (a) => 2 * a;"
+		exports = "exports.Thing = class { add(a, b) { return a + b; } twice(a) { return 2 * a; } };\nexports.one = () => 1;"
+		thing   = "const { Thing, one } = require('./calc.js');\n"
+	)
+	for name, c := range map[string]struct {
+		script, tests, before, answer string
+		passes                        bool
+		way                           string
+	}{
+		"a second program":                    {mocha + "calc.test.js && node own.test.js", "", "", "if (process.argv[1].endsWith('own.test.js')) process.exit(0);" + wrong, false, "exit code"},
+		"a second program that fails as well": {mocha + "calc.test.js net.test.js || r=1; node own.test.js || r=1; exit $r", "", "", wrong, false, "exit code"},
+		"a second program, right":             {mocha + "calc.test.js && node own.test.js", "", "", right, true, "exit code"},
+		"nothing takes the key":               {"NODE_OPTIONS=--no-warnings " + mocha + "calc.test.js", "", "", invent, false, "exit code"},
+		"jest's reporter":                     {"node node_modules/jest/bin/jest.js calc.test.js", "", "", forge + wrong, false, "tests in process"},
+		"an error of the code":                {"node node_modules/vitest/vitest.mjs calc.test.js net.test.js", "", "", "exports.add = (a, b) => { Promise.reject(new Error('late')); return a + b; };\nexports.twice = (a) => 2 * a;", false, "tests in process"},
+		"a hook that failed": {
+			mocha + "calc.test.js", "const assert = require('assert');\n" + thing + "let t;\nbeforeEach(() => { t = new Thing(); });\ntest('adds', () => assert.strictEqual(t.add(2, 3), 5));\ntest('doubles', () => assert.strictEqual(t.twice(4), 8));\n",
+			"exports.one = () => 1;\n", exports, true, "tests in process",
+		},
+		"a suite that threw": {
+			"node calc.test.js", "const test = require('tape');\n" + thing + "test('one', (t) => t.equal(one(), 1));\ntest('all', (t) => {\n  const made = new Thing();\n  t.test('adds', (t) => t.equal(made.add(2, 3), 5));\n  t.test('doubles', (t) => t.equal(made.twice(4), 8));\n});\n",
+			"exports.one = () => 1;\n", exports, true, "tests in process",
+		},
+		"one name twice": {
+			mocha + "calc.test.js two.test.js", "", "", right, true, "tests in process",
+		},
+		"tests that are built": {"node build.js && " + mocha + "dist/calc.test.js", "", "", right, true, "exit code"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tree := maps.Clone(smallTests)
+			tree["package.json"] = `{"scripts": {"test": "` + c.script + `"}}`
+			tree["own.test.js"] = "const { add } = require('./calc.js');\nrequire('assert').strictEqual(add(2, 3), 5);\n"
+			tree["two.test.js"] = "describe('http', () => test('works', () => { throw new Error('no network'); }));\ndescribe('util', () => test('works', () => require('assert').strictEqual(1, 1)));\n"
+			tree["build.js"] = "const fs = require('fs');\nfs.mkdirSync('dist', { recursive: true });\nfor (const name of ['calc.js', 'calc.test.js']) fs.copyFileSync(name, 'dist/' + name);\n"
+			tree["calc.js"], tree["calc.test.js"] = cmp.Or(c.before, tree["calc.js"]), cmp.Or(c.tests, tree["calc.test.js"])
+			v := open(t, verify.Config{Command: []string{"npm", "test", "--silent"}})
+			verdict := judge(t, v, &sdk.Query{WorkDir: write(t, tree)}, file("calc.js", c.answer))
+			if passes := verdict.Outcome == sdk.Passed; passes != c.passes || verdict.Way != c.way {
+				t.Errorf("%v with %v by %s", verdict.Outcome, verdict.Confidence, verdict.Way)
+			}
+		})
 	}
 }
 

@@ -111,7 +111,7 @@ const maxRecord = 16 << 20
 // lints them first; or that they record more than is kept.
 var errNotBuilt = errors.New("the tests are not built with notes")
 
-var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATION ERROR|Compilation failed`)
+var notCompiled = regexp.MustCompile(`build failed\]|_test\.go:\d+:\d+: |could not compile|COMPILATION ERROR|Compilation failed`)
 
 // compareReturned examines what the code returned with altered expectations. A correct answer returns what was
 // expected before the alteration; then the verdict is nil without another run. Otherwise the tests run twice more:

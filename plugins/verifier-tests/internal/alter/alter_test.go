@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -245,6 +247,35 @@ func TestNothingOfItsOwn(t *testing.T) {
 			if len(texts) > 1 && truth.ReplaceAllString(texts[1], "") != truth.ReplaceAllString(texts[2], "") {
 				t.Errorf("tells a truth: %q", texts[1:])
 			}
+		}
+	}
+}
+
+// A condition that chooses between two assertions of testify is not inverted with them: the test would pass as before.
+func TestBranchesOfAssertions(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range cases {\n\t\terr := f(c.in)\n\t\tif c.wantErr {\n\t\t\trequire.Error(t, err)\n\t\t\tassert.Errorf(t, err, c.in)\n\t\t} else {\n\t\t\trequire.NoError(t, err)\n\t\t}\n\t\tif err == nil {\n\t\t\tt.Error(c.in, t)\n\t\t}\n\t\tif c.isBad {\n\t\t\tassert.Fail(t, c.in)\n\t\t}\n\t\tif c.isLogged {\n\t\t\tprint(err.Error())\n\t\t}\n\t}\n}\n"
+	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}})[0]
+	for _, passage := range []string{"if c.wantErr {", "require.NoError(t, err)\n\t\t\tassert", "require.Error(t, err)\n\t\t}", "if !(err == nil) {", "if !(c.isBad) {", "if c.isLogged {"} {
+		if !strings.Contains(altered.Text, passage) {
+			t.Errorf("lacks %q:\n%s", passage, altered.Text)
+		}
+	}
+}
+
+// A number without a fraction gets another one without, which fits where only whole numbers do.
+func TestWholeNumbersStayWhole(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		for _, literal := range []string{"1e6", "5.0", "0.0", "123e3"} {
+			other := otherLiteral(literal, random)
+			before, _ := strconv.ParseFloat(literal, 64)
+			after, err := strconv.ParseFloat(other, 64)
+			if err != nil || after == before || after != math.Trunc(after) || !strings.Contains(other, ".") {
+				t.Errorf("%s became %s", literal, other)
+			}
+		}
+		if other := otherLiteral("2.5", random); strings.HasSuffix(other, ".0") {
+			t.Errorf("2.5 became %s", other)
 		}
 	}
 }

@@ -202,8 +202,8 @@ func (g *goTest) test() {
 func (g *goTest) statement(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.IfStmt:
-		if holdsCall(n.Body, func(name string) bool { return slices.Contains(failureMethods, name) }) {
-			g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
+		if slices.ContainsFunc(slices.Collect(ast.Preorder(n.Body)), g.isFailure) {
+			g.isLenient = !slices.ContainsFunc(n.Body.List, func(s ast.Stmt) bool { return g.isFailure(s) })
 			g.condition(n.Cond)
 			g.isLenient = false
 		}
@@ -211,7 +211,7 @@ func (g *goTest) statement(node ast.Node) bool {
 		if call, ok := n.X.(*ast.CallExpr); ok {
 			g.assertion(call)
 		}
-		if isFailure(n) {
+		if g.isFailure(n) {
 			g.watchFailure(n.Pos(), "%s;")
 		}
 	}
@@ -229,14 +229,20 @@ var (
 	inverse        = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
 )
 
-// isFailure reports whether a statement calls a method such as Fatal.
-func isFailure(statement ast.Stmt) bool {
-	expression, ok := statement.(*ast.ExprStmt)
+// isFailure reports whether a statement calls a method such as Fatal. Error(t, err) is an assertion.
+func (g *goTest) isFailure(node ast.Node) bool {
+	statement, ok := node.(*ast.ExprStmt)
 	if !ok {
 		return false
 	}
-	call, ok := expression.X.(*ast.CallExpr)
-	return ok && slices.Contains(failureMethods, calledName(call))
+	call, ok := statement.X.(*ast.CallExpr)
+	return ok && slices.Contains(failureMethods, calledName(call)) && !g.isErrorAssertion(call)
+}
+
+// isErrorAssertion reports whether a call of a method Error asserts that there is an error.
+func (g *goTest) isErrorAssertion(call *ast.CallExpr) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && strings.HasPrefix(method.Sel.Name, "Error") && !g.isTester(method.X) && slices.ContainsFunc(call.Args, g.isTester)
 }
 
 // assertion alters what an assertion expects, or else inverts it.

@@ -43,6 +43,19 @@ func flagsAt(argv []string) int {
 	return flagsOfTest
 }
 
+// Ordered returns a command with the -C of go -C DIR test after test, where it means the same.
+func Ordered(argv []string) []string {
+	if goCommand.MatchString(filepath.Base(argv[0])) {
+		ordered := slices.Insert(slices.Clone(argv), 1, "test")
+		if end := flagsAt(ordered); end > flagsOfTest && end < len(ordered) && ordered[end] == "test" {
+			return slices.Delete(ordered, end, end+1)
+		}
+	}
+	return argv
+}
+
+var goCommand = regexp.MustCompile(`^go(\.exe)?$`)
+
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Env: slices.Clone(goVariables)}

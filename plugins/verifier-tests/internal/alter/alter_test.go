@@ -262,6 +262,44 @@ func TestBranchesOfAssertions(t *testing.T) {
 	}
 }
 
+// The methods of a suite of testify are tests, in which what is compared is altered and recorded.
+func TestSuites(t *testing.T) {
+	const runs = "package a\n\nimport \"testing\"\n\ntype base struct{ suite.Suite }\n\ntype S struct{ *base }\n\ntype other struct{ *testing.T }\n\nfunc TestAll(t *testing.T) {\n\tsuite.Run(t, new(S))\n}\n"
+	const methods = "package a\n\nfunc (s *S) TestA() {\n\ts.Equal(6, f(3))\n\trequire := s.Require()\n\trequire.Equal(10, f(5))\n\tif err := g(); err != nil {\n\t\ts.Error(err)\n\t}\n}\n\nfunc (s *base) TestB() {\n\ts.NoError(g())\n}\n\nfunc (s *S) SetupTest() {\n\ts.Equal(7, f(3))\n}\n\nfunc (o other) TestC() {\n\to.Equal(8, f(3))\n}\n"
+	files := []Source{{Path: "m_test.go", Text: methods}, {Path: "runs_test.go", Text: runs}}
+	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: files})
+	if len(altered) != 1 || !slices.Equal(altered[0].Tests, []string{"TestAll/TestA", "TestAll/TestB"}) || !slices.Equal(altered[0].Truths, []string{"TestAll/TestB"}) || !slices.Equal(altered[0].Hidden, altered[0].Tests) {
+		t.Fatalf("%+v", altered)
+	}
+	if compared := altered[0].Compared; len(compared) != 2 || compared[0].Test != "TestAll/TestA" || !slices.Equal(compared[1].Values, []string{"=10"}) {
+		t.Errorf("%+v", compared)
+	}
+	for _, passage := range []string{"err != nil", "\n\t\ts.Error(err)", "s.Error(g())", "Equal(7, ", "Equal(8, ", "func() { if r := recover()"} {
+		if !strings.Contains(altered[0].Text, passage) {
+			t.Errorf("lacks %q:\n%s", passage, altered[0].Text)
+		}
+	}
+	if end := alterOne(t, &Request{Way: End, Files: files}); len(end) != 2 || !strings.Contains(end[0].Text, "{defer s.T().Fail();") {
+		t.Errorf("%+v", end)
+	}
+}
+
+// A test that hands its testing.T to what may compare unseen is named.
+func TestHiddenTests(t *testing.T) {
+	const frame = "package a\n\nimport \"testing\"\n\ntype holder struct{ t *testing.T }\n\nfunc own(t *testing.T, got string) {\n\tif got != \"y\" {\n\t\tt.Error(got)\n\t}\n}\n\nfunc wrap(t *testing.T) holder { return holder{t} }\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != 5 {\n\t\tt.Fatal(got)\n\t}\n\t%s\n}\n"
+	for more, want := range map[string]bool{
+		"": false, "own(t, g(1))": false, "require.Equal(t, 5, f(1))": false, "require.NoError(t, g())": false,
+		"t.Run(\"x\", func(t *testing.T) { own(t, g(2)) })": false, "is := func(t *testing.T) { own(t, g(2)) }\n\tis(t)": false,
+		"holder{t}.is(g(1), \"CBA\")": true, "that(t, g(1)).is(\"CBA\")": true, "wrap(t).is(\"CBA\")": true, "check.Rows(t, g, \"a\", \"CBA\")": true,
+		"var r reporter = t\n\texpect(r)": true, "t.Run(\"x\", up)": true, "require.True(t, g(1) == \"CBA\")": true, "require.Equal(t, rows[1], g(1))": true,
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: fmt.Sprintf(frame, more)}}})
+		if got := len(altered[0].Hidden) > 0; got != want {
+			t.Errorf("%s: %v", more, got)
+		}
+	}
+}
+
 // A number without a fraction gets another one without, which fits where only whole numbers do.
 func TestWholeNumbersStayWhole(t *testing.T) {
 	for seed := range uint64(20) {

@@ -111,6 +111,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
+	j.isHidden = slices.ContainsFunc(tests, func(t runner.Test) bool {
+		return slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Hidden) })
+	})
 	if e.fault != "" {
 		verdict.Evidence += "\nno expectation could be altered in " + e.fault
 	}

@@ -114,6 +114,8 @@ type Request struct {
 	Record string `json:"record,omitempty"`
 	// Names are Python functions that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
+	// suites are the tests of testify's suites, by folder and type.
+	suites map[string]map[string][]string
 }
 
 // Program is a program that alters the sources of a language.

@@ -6,9 +6,12 @@ import (
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // edit replaces source[from:to] with text.
@@ -51,6 +54,7 @@ type goTest struct {
 	tokens  *token.FileSet
 	random  *rand.Rand
 	file    *ast.File
+	root    inspector.Cursor
 	// function is the current test, scope the test itself or a helper that it calls. tester is the name of the
 	// testing.T in scope. edits are those of the test by kind. helped are the helpers to which the test hands what it
 	// expects.
@@ -91,13 +95,14 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
 		return altered
 	}
+	g.root = inspector.New([]*ast.File{g.file}).Root()
 	for node := range ast.Preorder(g.file) {
 		if field, ok := node.(*ast.Field); ok && isTesterParameter(field) {
 			g.testers[field.Names[0].Name] = true
 		}
 	}
 	if slices.ContainsFunc(g.definitions(), isSuiteTest) {
-		g.suites = g.suiteTests()
+		g.suites = request.suitesIn(path.Dir(file.Path))
 	}
 	g.findAsserters()
 	functions := g.functions()

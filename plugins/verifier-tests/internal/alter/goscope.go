@@ -215,7 +215,7 @@ func (g *goTest) isHiding(function *ast.FuncDecl) bool {
 		return h.Type.Results != nil || g.isForAll(h) && !g.helped[h.Name.Name]
 	})
 	return slices.ContainsFunc(append(slices.Clone(watched), function), func(f *ast.FuncDecl) bool {
-		scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(f.Body)
+		scope, _ := g.root.FindNode(f.Body)
 		for use := range scope.Preorder((*ast.Ident)(nil)) {
 			if g.isTester(use.Node().(*ast.Ident)) && !g.isSeen(use, f, watched) {
 				return true

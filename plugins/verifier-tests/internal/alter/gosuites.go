@@ -3,17 +3,24 @@ package alter
 import (
 	"go/ast"
 	"go/parser"
+	"go/token"
 	"path"
 	"slices"
 	"strings"
 )
 
-// suiteTests returns the tests of the file's package that run suites of testify, by the suite's type.
-func (g *goTest) suiteTests() map[string][]string {
-	embedded, tests := map[string][]string{}, map[string][]string{}
-	for _, source := range g.request.Files {
-		file, err := parser.ParseFile(g.tokens, source.Path, source.Text, parser.SkipObjectResolution)
-		if err != nil || path.Dir(source.Path) != path.Dir(g.path) {
+// suitesIn returns the tests in a folder that run suites of testify, by the types that have the methods of these.
+func (r *Request) suitesIn(folder string) map[string][]string {
+	if found, ok := r.suites[folder]; ok {
+		return found
+	}
+	embedded, tests, all := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	for _, source := range r.Files {
+		if path.Dir(source.Path) != folder {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), source.Path, source.Text, parser.SkipObjectResolution)
+		if err != nil {
 			continue
 		}
 		for node := range ast.Preorder(file) {
@@ -27,18 +34,19 @@ func (g *goTest) suiteTests() map[string][]string {
 			}
 		}
 	}
-	all := map[string][]string{}
-	for name, own := range tests { // a suite has the methods of the types that it embeds
+	for name, own := range tests {
 		types := []string{name}
 		for i := 0; i < len(types); i++ {
 			types = append(types, slices.DeleteFunc(slices.Clone(embedded[types[i]]), func(t string) bool { return slices.Contains(types, t) })...)
 		}
 		for _, one := range types {
-			if slices.Contains(types, "suite.Suite") {
-				all[one] = append(all[one], own...)
-			}
+			all[one] = append(all[one], own...)
 		}
 	}
+	if r.suites == nil {
+		r.suites = map[string]map[string][]string{}
+	}
+	r.suites[folder] = all
 	return all
 }
 
@@ -66,7 +74,7 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// suiteNames returns the names in a test that calls suite.Run, which are those of suites among others.
+// suiteNames returns the names in a test that calls suite.Run, the types of suites among them.
 func suiteNames(f *ast.FuncDecl) (names []string) {
 	if f.Recv != nil || f.Body == nil || !isTest(f) {
 		return nil
@@ -139,7 +147,7 @@ func (g *goTest) isAsserter(e ast.Expr) bool {
 func (g *goTest) asserted(call *ast.CallExpr) []ast.Expr {
 	method, isMethod := call.Fun.(*ast.SelectorExpr)
 	switch {
-	case len(call.Args) > 0 && g.text(call.Args[0]) == g.tester:
+	case len(call.Args) > 0 && g.isTester(call.Args[0]):
 		return call.Args[1:]
 	case isMethod && g.isAsserter(method.X):
 		return call.Args

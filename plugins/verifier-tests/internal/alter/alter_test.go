@@ -475,6 +475,7 @@ func TestDraws(t *testing.T) {
 
 func FuzzGo(f *testing.F) {
 	f.Add(goSource1, uint64(1))
+	f.Add("package a\n\nfunc TestA(a A) { f(1) }\n", uint64(1))
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		for _, way := range []Way{Expectation, Reach, End} {
 			request := Request{Way: way, Seed: seed, Files: []Source{{Path: "a_test.go", Text: text}}}

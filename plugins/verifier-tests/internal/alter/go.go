@@ -193,7 +193,7 @@ func (s *Source) addTest(test string, k kind) {
 }
 
 func isTest(f *ast.FuncDecl) bool {
-	return strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Type.Params.NumFields() == 1 && len(f.Type.Params.List[0].Names) == 1
+	return strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Type.Params.NumFields() == 1 && isTesterParameter(f.Type.Params.List[0])
 }
 
 func (g *goTest) offset(at token.Pos) int { return g.tokens.Position(at).Offset }

@@ -45,6 +45,11 @@ func TestFoldersOfCommands(t *testing.T) {
 			t.Errorf("%s became %s", command, got)
 		}
 	}
+	for command, want := range map[string]string{"go test ./...": ".", "go test -C ./a/ ./...": "a", "go test -C=a/b": "a/b"} {
+		if got := Folder(strings.Fields(command)); got != want {
+			t.Errorf("%s is for %s", command, got)
+		}
+	}
 }
 
 // A command on a tree whose module is in a subfolder uses the caches, and is compiled first.

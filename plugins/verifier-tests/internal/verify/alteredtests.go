@@ -113,9 +113,7 @@ func (e *expectations) isNamed(test runner.Test, file string, tests []string) bo
 	if e.whole {
 		return len(tests) > 0
 	}
-	if e.v.runner.IsGo {
-		file = strings.TrimPrefix(file, runner.Folder(e.v.config.Command)+"/") // the module in it can have any name
-	}
+	file = strings.TrimPrefix(file, e.folder+"/") // the module in it can have any name
 	is := testNames[alter.Language(file)]
 	if is == nil {
 		is = isOfModule

@@ -28,7 +28,9 @@ type expectations struct {
 	all    []runner.Test
 	// whole means that the command has only an exit code: it is one test.
 	whole bool
-	seed  uint64
+	// folder is that of the -C of a go test command.
+	folder string
+	seed   uint64
 	// files are those in which expectations are searched for, data those from which tests read them.
 	files []string
 	data  []string
@@ -86,6 +88,9 @@ func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.
 
 func (v *Verifier) newExpectations(a *attempt, j *judgement, passed *runner.Report) *expectations {
 	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.IsExitCode, seed: rand.Uint64N(maxSeed), restored: map[string]string{}, record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	if v.runner.IsGo {
+		e.folder = runner.Folder(v.config.Command)
+	}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)

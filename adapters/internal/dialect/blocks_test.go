@@ -3,6 +3,7 @@ package dialect_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -69,5 +70,27 @@ func TestTextPiecesAllocateLittle(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { stream.Delta(&middleware.Delta{Text: "word "}) }); n > 5 {
 			t.Errorf("%s: %v allocations for a piece of text", name, n)
 		}
+	}
+}
+
+// The time of a call of many pieces does not grow with the square of its length while pieces of another call wait.
+func TestManyPiecesOfACallTakeLinearTime(t *testing.T) {
+	root, refused := dialect.Parse([]byte(`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	a, refused := dialect.Messages.Read(root, nil)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	stream := dialect.Messages.Stream(a, &dialect.Events{ID: "1", Write: func([]byte) {}})
+	stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{ID: "c0", Name: "first", Arguments: `{"a":"`}})
+	stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{Index: 1, ID: "c1", Name: "second", Arguments: "{}"}})
+	begun := time.Now()
+	for range 100_000 {
+		stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{Arguments: "words "}})
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("100,000 pieces took %v", took)
 	}
 }

@@ -24,8 +24,8 @@ func (l *loader) checkModel(p *Policy, m *Model) {
 	switch hasPrices := m.Price != (Price{Free: m.Price.Free}); {
 	case m.Price.Free && hasPrices:
 		l.complain(l.originIn(at, "free"), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
-	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
-		l.checkPrices(m, at)
+	case !m.Price.Free && !l.faulty[strings.Join(at, delim)]:
+		l.checkPrices(m, at, priced)
 	}
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
 		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("max_output_tokens of model %q exceed its context", m.Name),
@@ -65,8 +65,8 @@ func (l *loader) reportUnpriced(p *Policy, m *Model, path []string) {
 	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
 }
 
-// checkPrices reports prices of 0 for a model that is not declared free.
-func (l *loader) checkPrices(m *Model, path []string) {
+// checkPrices reports prices of 0 for a model that is not declared free, and missing ones if it has its own price block.
+func (l *loader) checkPrices(m *Model, path []string, priced bool) {
 	for _, one := range []struct {
 		name string
 		usd  float64
@@ -77,7 +77,7 @@ func (l *loader) checkPrices(m *Model, path []string) {
 		case one.usd > 0 || m.embeds() && one.name == "output_usd_per_million":
 		case given:
 			l.complain(l.originAt(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, set free = true instead of prices.")
-		default:
+		case priced:
 			l.complain(l.originAt(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, set free = true instead of prices.")
 		}
 	}
@@ -102,7 +102,7 @@ func (l *loader) addFacts(m *Model, facts *Catalog, priced bool, path []string) 
 		m.Capabilities = facts.Capabilities
 		add(render(reflect.ValueOf(m.Capabilities)), "capabilities")
 	}
-	if !priced { // but an override may have set some of the prices
+	if !priced && !m.Price.Free { // but an override may have set some of the prices
 		own := reflect.ValueOf(&m.Price).Elem()
 		language().block("model").block("price").visit(reflect.ValueOf(facts.Price), []string{"price"}, func(keys []string, a *argument, v reflect.Value) {
 			if !l.isGiven(append(slices.Clone(path), "price"), a.name) {

@@ -56,6 +56,18 @@ func TestAnOverriddenPriceKeepsTheOthers(t *testing.T) {
 	}
 }
 
+// An override can make a model of the catalogue free, but not set one of its prices to 0.
+func TestAnOverrideMakesAModelFree(t *testing.T) {
+	text := "model \"small\" {\n  provider = \"openai\"\n  served = \"gpt-4o-mini\"\n}\nstrategy \"route\" {\n  lambda = 1\n}\n"
+	if p := load(t, text, policies.LoadOptions{Sets: []string{"model.small.price.free=true"}}); p.Models[0].Price != (policies.Price{Free: true}) {
+		t.Errorf("prices: %+v", p.Models[0].Price)
+	}
+	_, err := tryLoad(t, text, policies.LoadOptions{Sets: []string{"model.small.price.input_usd_per_million=0"}})
+	if err == nil || !strings.Contains(err.Error(), `input_usd_per_million of model "small" is 0`) {
+		t.Errorf("a price of 0: %v", err)
+	}
+}
+
 func TestIncludedFilesAreBelowTheIncludingOne(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -52,7 +52,6 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
-	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	err := root.ExecuteContext(ctx)
 	if lost := out.fault(); err == nil && lost != nil {
@@ -116,6 +115,7 @@ func newRoot(s Streams) *cobra.Command {
 		newFitCommand(s),
 		newDevCommand(s),
 	)
+	root.SetOut(s.Out) // before the next line, which reads it
 	root.InitDefaultCompletionCmd()
 	explainHelp(root)
 	explainUsage(root)

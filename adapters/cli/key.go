@@ -182,6 +182,17 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	return nil
 }
 
+// check is change for a new key. It checks its texts, too, before a store is opened or created.
+func (f *keyFlags) check(k *store.Key, given func(flag string) bool) error {
+	if err := f.change(k, given); err != nil {
+		return err
+	}
+	if err := keys.CheckTexts(k, new(store.Key)); err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
 // setCap parses a cap such as 20, which keeps the period, or 20/24h.
 func setCap(k *store.Key, text string) error {
 	amount, period, hasPeriod := strings.Cut(text, "/")
@@ -222,7 +233,7 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 		return usage("--tenant is required: the key's owner")
 	}
 	given := map[string]bool{"expires": true, "cap": f.cap != "", "limit": f.limit != ""}
-	if err := f.change(k, func(flag string) bool { return given[flag] }); err != nil {
+	if err := f.check(k, func(flag string) bool { return given[flag] }); err != nil {
 		return err
 	}
 	return f.withStore(ctx, func(shared *store.Shared) error {
@@ -306,7 +317,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	case actions == 0:
 		return usage("nothing to change: give a limit, --note, --release, --rotate or --revoke")
 	}
-	return f.change(new(store.Key), given)
+	return f.check(new(store.Key), given)
 }
 
 // releaseTenant releases the reservations of dead processes on a tenant's account, and prints the account.

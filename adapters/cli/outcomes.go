@@ -14,6 +14,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 type outcomeFlags struct {
@@ -46,7 +47,11 @@ func (f *outcomeFlags) open(path string, policy *policies.Policy) (*outcome.Tabl
 	}
 	warnLabels(warn, table)
 	warnOtherPrices(warn, table, o.Prices)
-	return table.Subset(f.models)
+	subset, err := table.Subset(f.models)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", redact.Addresses(path), err)
+	}
+	return subset, nil
 }
 
 // warnLabels warns if the qualities of a table are labels that do not measure quality.

@@ -34,9 +34,14 @@ func BenchmarkGateway(b *testing.B) {
 		piece = "data: " + head + `[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}` + "\n\n"
 		end   = "data: " + head + `[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: " + head + `[],"usage":{"prompt_tokens":20,"completion_tokens":20,"total_tokens":40}}` + "\n\ndata: [DONE]\n\n"
 	)
-	for name, upstream := range map[string]canned{
-		"buffered": {"application/json", `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Forty-two."}}],"usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}}`},
-		"streamed": {"text/event-stream", strings.Repeat(piece, 20) + end},
+	const chat, messages = "/v1/chat/completions", "/v1/messages"
+	streamed := canned{"text/event-stream", strings.Repeat(piece, 20) + end}
+	for name, c := range map[string]struct {
+		path     string
+		upstream canned
+	}{
+		"buffered": {chat, canned{"application/json", `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Forty-two."}}],"usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}}`}},
+		"streamed": {chat, streamed}, "messages streamed": {messages, streamed},
 	} {
 		b.Run(name, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "policy.hcl")
@@ -45,7 +50,7 @@ func BenchmarkGateway(b *testing.B) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				b.Fatal(err)
 			}
-			r, err := full.Open(b.Context(), path, full.Options{Transport: upstream})
+			r, err := full.Open(b.Context(), path, full.Options{Transport: c.upstream})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -54,11 +59,11 @@ func BenchmarkGateway(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			body := fmt.Appendf(nil, `{"stream":%t,"model":"stepfall","messages":[{"role":"user","content":"What is the answer?"}]}`, name == "streamed")
+			body := fmt.Appendf(nil, `{"stream":%t,"model":"stepfall","max_tokens":100,"messages":[{"role":"user","content":"What is the answer?"}]}`, name != "buffered")
 			b.ReportAllocs()
 			for b.Loop() {
 				w := httptest.NewRecorder()
-				g.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/chat/completions", bytes.NewReader(body)))
+				g.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodPost, c.path, bytes.NewReader(body)))
 				if w.Code != http.StatusOK {
 					b.Fatal(w.Code, w.Body.String())
 				}

@@ -34,6 +34,13 @@ type block struct {
 	isCut    bool
 }
 
+// isComplete reports whether the arguments of a call are whole. Only a text that ends like an object is parsed, since
+// arguments can arrive in many pieces.
+func (b *block) isComplete() bool {
+	text := strings.TrimSpace(b.text.String())
+	return strings.HasSuffix(text, "}") && gjson.Valid(text)
+}
+
 // blockWriter writes blocks, one at a time, each from its start to its stop.
 type blockWriter interface {
 	start(b *block)
@@ -80,7 +87,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		if isOwn {
 			rest.Tool = nil
 		}
-		if (rest.Tool != nil || rest.Text+rest.Reasoning+rest.Refusal != "") && !gjson.Valid(s.open.text.String()) { // the arguments are incomplete
+		if (rest.Tool != nil || rest.Text+rest.Reasoning+rest.Refusal != "") && !s.open.isComplete() {
 			if !isOwn {
 				if d.Tool != nil { // which is the caller's again after this piece
 					rest.Tool = new(*d.Tool)
@@ -260,7 +267,7 @@ func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
 	switch {
 	case s.isOpen(blockTool) && s.open.tool.Index == t.Index:
 		s.add(s.open, t, d)
-	case t.ID+t.Name+t.Arguments != "": // or an empty end of a call that is complete
+	case t.ID+t.Name+strings.TrimSpace(t.Arguments) != "": // or the empty end of a call that is complete
 		b := &block{kind: blockTool, tool: *t}
 		b.tool.ID = callID(t.ID)
 		s.add(s.begin(b), t, d)
@@ -272,7 +279,7 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 		b.text.WriteString(t.Arguments)
 		s.to.piece(b, t.Arguments, d)
 	}
-	if len(s.waiting) > 0 && gjson.Valid(b.text.String()) {
+	if len(s.waiting) > 0 && b.isComplete() {
 		s.writeWaiting()
 	}
 }

@@ -3,6 +3,7 @@ package dialect_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -27,7 +28,7 @@ func TestMixedPiecesBecomeBlocks(t *testing.T) {
 	var sent strings.Builder
 	stream := dialect.Messages.Stream(a, &dialect.Events{ID: "1", Write: func(data []byte) { sent.Write(data) }})
 	for _, d := range []middleware.Delta{
-		call(0, "c0", "first", ""), call(1, "c1", "second", `{"b"`), call(0, "", "", `{"a":`), {Text: "between"}, call(0, "", "", `1}`), call(0, "", "", ""), call(1, "", "", `:2}`),
+		call(0, "c0", "first", ""), call(1, "c1", "second", `{"b"`), call(0, "", "", `{"a":`), {Text: "between"}, call(0, "", "", `1}`), call(0, "", "", ""), call(0, "", "", "\n"), call(1, "", "", `:2}`),
 	} {
 		stream.Delta(&d)
 	}
@@ -48,5 +49,48 @@ func TestMixedPiecesBecomeBlocks(t *testing.T) {
 		if got := kinds[int64(i)] + " " + texts[int64(i)]; got != want {
 			t.Errorf("block %d is %q, want %q", i, got, want)
 		}
+	}
+	if len(kinds) != 3 {
+		t.Errorf("blocks %v, want 3", kinds)
+	}
+}
+
+// Pieces of text are written without the allocations of a JSON encoder: they are most of a stream.
+func TestTextPiecesAllocateLittle(t *testing.T) {
+	root, refused := dialect.Parse([]byte(`{"model":"m","max_tokens":9,"stream":true,"input":"go","messages":[{"role":"user","content":"go"}]}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	for name, api := range map[string]dialect.API{"messages": dialect.Messages, "responses": dialect.Responses} {
+		a, refused := api.Read(root, nil)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		stream := api.Stream(a, &dialect.Events{ID: "1", Write: func([]byte) {}})
+		if n := testing.AllocsPerRun(100, func() { stream.Delta(&middleware.Delta{Text: "word "}) }); n > 5 {
+			t.Errorf("%s: %v allocations for a piece of text", name, n)
+		}
+	}
+}
+
+// The time of a call of many pieces does not grow with the square of its length while pieces of another call wait.
+func TestManyPiecesOfACallTakeLinearTime(t *testing.T) {
+	root, refused := dialect.Parse([]byte(`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"go"}]}`))
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	a, refused := dialect.Messages.Read(root, nil)
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	stream := dialect.Messages.Stream(a, &dialect.Events{ID: "1", Write: func([]byte) {}})
+	stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{ID: "c0", Name: "first", Arguments: `{"a":"`}})
+	stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{Index: 1, ID: "c1", Name: "second", Arguments: "{}"}})
+	begun := time.Now()
+	for range 100_000 {
+		stream.Delta(&middleware.Delta{Tool: &middleware.ToolDelta{Arguments: "words "}})
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("100,000 pieces took %v", took)
 	}
 }

@@ -246,3 +246,19 @@ func TestEndsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// A piece of text of Messages is read by the form of the one before it, at the cost of its text.
+func TestPiecesOfMessagesAllocateLittle(t *testing.T) {
+	r := &messagesReader{Reply: &Reply{Emit: func(*middleware.Delta) {}}}
+	read := func(event string) {
+		if err := r.Event([]byte(event)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"model":"m","usage":{"input_tokens":1,"output_tokens":1}}}`)
+	read(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`)
+	piece := []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a word "}}`)
+	if n := testing.AllocsPerRun(1000, func() { _ = r.Event(piece) }); n > 1 {
+		t.Errorf("%v allocations for a piece", n)
+	}
+}

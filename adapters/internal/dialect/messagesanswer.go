@@ -176,9 +176,19 @@ func (s *messagesStream) event(kind string, v Object) {
 	s.out.event(kind, v)
 }
 
-// blockDelta writes the event for a piece of a block.
+// blockDelta writes the event for a piece of a block. It is on the hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
-	s.event("content_block_delta", Object{"index": index, "delta": Object{"type": kind, member: text}})
+	if s.around["content_block_delta"] != nil {
+		s.event("content_block_delta", Object{"index": index, "delta": Object{"type": kind, member: text}})
+		return
+	}
+	s.out.append(func(buf []byte) []byte {
+		buf = append(buf, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+		buf = appendInt(buf, index)
+		buf = append(append(append(buf, `,"delta":{"type":"`...), kind...), `","`...)
+		buf = appendString(append(append(buf, member...), `":`...), text)
+		return append(buf, "}}\n\n"...)
+	})
 }
 
 func (s *messagesStream) piece(b *block, text string, _ *middleware.Delta) {

@@ -76,6 +76,7 @@ type messagesReader struct {
 	*Reply
 
 	blocks   []*blockReply
+	last     textPiece // of the last block
 	calls    int
 	ran      int // number of times that the provider ran code
 	hasEnded bool
@@ -104,12 +105,18 @@ var knownOfEvent = newKnown("type index message content_block delta.type delta.t
 // in one piece.
 var pieces = []string{"", "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"}
 
-// emitUnknown emits the unknown members of an event.
-func (s *messagesReader) emitUnknown(event gjson.Result) {
-	if rest := knownOfEvent.members(event); rest != nil && slices.Contains(pieces, event.Get("delta.type").Str) {
-		p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
-		s.Emit(&middleware.Delta{Raw: &p})
+// emitUnknown emits the unknown members of an event, and reports whether there are any.
+func (s *messagesReader) emitUnknown(event gjson.Result) (hasAny bool) {
+	if !slices.Contains(pieces, event.Get("delta.type").Str) {
+		return false
 	}
+	rest := knownOfEvent.members(event)
+	if rest == nil {
+		return false
+	}
+	p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
+	s.Emit(&middleware.Delta{Raw: &p})
+	return true
 }
 
 // message reads an answer, or its beginning in a stream.
@@ -166,6 +173,10 @@ var errNoBlock = errors.New("an invalid content block, or a delta before its blo
 
 // Event reads an event of a stream.
 func (s *messagesReader) Event(data []byte) error {
+	if d := s.last.match(data); d != nil {
+		s.addText(s.blocks[len(s.blocks)-1], d)
+		return nil
+	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
@@ -195,15 +206,15 @@ func (s *messagesReader) Event(data []byte) error {
 	default:
 		return s.mistyped // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
-	s.emitUnknown(e)
+	hasUnknown := s.emitUnknown(e)
 	if kind == "message_stop" {
 		s.hasEnded = true
 		return nil
 	}
-	return s.blockEvent(kind, e)
+	return s.blockEvent(kind, e, data, hasUnknown)
 }
 
-func (s *messagesReader) blockEvent(kind string, e gjson.Result) error {
+func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
 	at := e.Get("index")
 	index := int(at.Int())
 	switch {
@@ -227,6 +238,9 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result) error {
 	}
 	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" {
 		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
+	}
+	if text := piece.Get("text").Raw + piece.Get("thinking").Raw; text != "" && !hasUnknown && index == len(s.blocks)-1 {
+		s.last.keep(data, text, &d)
 	}
 	s.addText(b, &d)
 	return nil
@@ -254,7 +268,7 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 		return cmp.Or(s.mistyped, errNoBlock)
 	}
 	b.unknown = knownOfReplyBlock.members(gjson.ParseBytes(raw))
-	s.blocks, s.isUsageOld = append(s.blocks, b), true
+	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
 	s.choice(0).coverText()
 	switch b.kind {
 	case "server_tool_use": // searches are counted in the usage, and fetching is free

@@ -11,7 +11,6 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/sdk"
 )
 
 type incompleteDetails struct {
@@ -218,26 +217,36 @@ func (s *responsesStream) start(b *block) {
 	}
 }
 
-// piece writes the event for a piece of an item.
+// piece writes the event for a piece of an item. It is on the hot path.
 func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
-	kind, e := "response.output_text.delta", Object{"delta": text}
+	kind, where := "response.output_text.delta", `,"content_index":0`
 	switch b.kind {
 	case blockThought:
-		kind, e["summary_index"] = "response.reasoning_summary_text.delta", 0
+		kind, where = "response.reasoning_summary_text.delta", `,"summary_index":0`
 	case blockRefusal:
-		kind, e["content_index"] = "response.refusal.delta", 0
+		kind = "response.refusal.delta"
 	case blockTool:
-		kind = "response.function_call_arguments.delta"
-	default:
-		var probs []sdk.TokenLogProb
-		if d != nil {
-			probs = d.LogProbs
-		}
-		list := chatLogProbList(probs)
-		b.logprobs = append(b.logprobs, list...)
-		e["content_index"], e["logprobs"] = 0, list
+		kind, where = "response.function_call_arguments.delta", ""
 	}
-	s.sendFor(b, kind, e)
+	var probs []byte
+	if b.kind == blockText {
+		probs = []byte(`,"logprobs":[]`)
+		if d != nil && len(d.LogProbs) > 0 {
+			list := chatLogProbList(d.LogProbs)
+			b.logprobs = append(b.logprobs, list...)
+			probs = append([]byte(`,"logprobs":`), rawJSON(list)...)
+		}
+	}
+	seq := s.seq
+	s.seq++
+	s.out.append(func(buf []byte) []byte {
+		buf = append(append(append(buf, "event: "...), kind...), "\ndata: {\"type\":\""...)
+		buf = appendInt(append(append(buf, kind...), `","sequence_number":`...), seq)
+		buf = appendString(append(buf, `,"item_id":`...), itemID(s.out.ID, b))
+		buf = appendInt(append(buf, `,"output_index":`...), b.index)
+		buf = append(append(buf, where...), probs...)
+		return append(appendString(append(buf, `,"delta":`...), text), "}\n\n"...)
+	})
 }
 
 func (s *responsesStream) stop(b *block) {
@@ -295,3 +304,5 @@ func failCode(r *Refusal) string {
 }
 
 func (responses) Error(r *Refusal, id string) any { return chat{}.Error(r, id) }
+
+func appendInt(buf []byte, n int) []byte { return strconv.AppendInt(buf, int64(n), 10) }

@@ -453,3 +453,25 @@ func TestAFloodOfUnknownKeysLeavesValidOnes(t *testing.T) {
 		t.Errorf("%+v, %v", key, err)
 	}
 }
+
+// A key from before texts had limits can be changed and revoked.
+func TestChangeOfAKeyWithLongTexts(t *testing.T) {
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "s.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	long := strings.Repeat("n", 501)
+	if err := s.PutKey(t.Context(), &store.Key{ID: "k", Tenant: long, Note: long}, []byte("digest"), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Change(t.Context(), s, "k", func(k *store.Key) { k.CapUSD = 1 }); err != nil {
+		t.Error(err)
+	}
+	if err := Revoke(t.Context(), s, "k"); err != nil {
+		t.Error(err)
+	}
+	if _, err := Change(t.Context(), s, "k", func(k *store.Key) { k.Note += "n" }); err == nil {
+		t.Error("a longer note is accepted")
+	}
+}

@@ -31,7 +31,7 @@ func random(n int) []byte {
 // Create adds a new key to the store and returns its secret, which is not stored anywhere. An empty ID is
 // replaced by a random one.
 func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err error) {
-	if err := checkTexts(k); err != nil {
+	if err := CheckTexts(k, new(store.Key)); err != nil {
 		return "", err
 	}
 	if k.ID == "" {
@@ -49,13 +49,16 @@ func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err
 // longestText bounds the name, tenant and note of a key, in bytes.
 const longestText = 500
 
-func checkTexts(k *store.Key) error {
-	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
-		if n := len(name); n > longestText {
-			return fmt.Errorf("the key's %s has %d bytes: want at most %d", what, n, longestText)
-		}
-		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return fmt.Errorf("the key's %s %q has invalid UTF-8 or control characters", what, name)
+// CheckTexts returns an error for a text of k that the store should not have, under the name that the command gives it.
+// What the key had before is accepted: a key older than these limits can still be changed and revoked.
+func CheckTexts(k, before *store.Key) error {
+	for _, text := range [...]struct{ what, is, was string }{{"KEY", k.ID, before.ID}, {"--tenant", k.Tenant, before.Tenant}, {"--note", k.Note, before.Note}} {
+		switch n := len(text.is); {
+		case text.is == text.was:
+		case n > longestText:
+			return fmt.Errorf("%s has %d bytes: want at most %d", text.what, n, longestText)
+		case !utf8.ValidString(text.is) || strings.ContainsFunc(text.is, unicode.IsControl):
+			return fmt.Errorf("%s %q has invalid UTF-8 or control characters", text.what, text.is)
 		}
 	}
 	return nil
@@ -95,8 +98,9 @@ func Change(ctx context.Context, s store.Keys, id string, change func(*store.Key
 	if err != nil {
 		return nil, err
 	}
+	before := *k
 	change(k)
-	if err := checkTexts(k); err != nil {
+	if err := CheckTexts(k, &before); err != nil {
 		return nil, err
 	}
 	return k, s.PutKey(ctx, k, nil, time.Time{})

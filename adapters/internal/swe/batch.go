@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // Batch runs many tasks.
@@ -146,7 +145,11 @@ func WritePredictions(path, model string, results []*Result) error {
 			return err
 		}
 	}
-	return regular.Replace(path, []byte(b.String()), 0o644)
+	temp := path + ".part"
+	if err := os.WriteFile(temp, []byte(b.String()), 0o644); err != nil { // less what the umask forbids
+		return err
+	}
+	return os.Rename(temp, path)
 }
 
 // Summary aggregates the results of a batch.

@@ -142,7 +142,7 @@ type Gauges struct {
 	Queue func(ctx context.Context) (map[string]int64, error)
 }
 
-// storeTimeout limits reads from the store, and maxAccounts the number of accounts exported.
+// storeTimeout limits each group of reads from the store, and maxAccounts the number of accounts exported.
 const (
 	storeTimeout = 2 * time.Second
 	maxAccounts  = 100
@@ -170,8 +170,6 @@ func (t *Telemetry) Watch(g Gauges) error {
 	jobs := gauge("stepfall.queue.jobs", "{job}", "Jobs, by state")
 	largest := &largestAccounts{}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-		defer cancel()
 		if g.Store != nil {
 			largest.observe(ctx, o, g.Store, up, spent, reserved)
 		}
@@ -188,15 +186,20 @@ func (t *Telemetry) Watch(g Gauges) error {
 			o.ObserveFloat64(restarts, float64(g.PluginRestarts()))
 		}
 		if g.Queue != nil {
-			if states, err := g.Queue(ctx); err == nil {
-				for state, n := range states {
-					o.ObserveFloat64(jobs, float64(n), metric.WithAttributes(attribute.String("state", state)))
-				}
-			}
+			observeJobs(ctx, o, g.Queue, jobs)
 		}
 		return nil
 	}, up, spent, reserved, written, waiting, dropped, circuits, restarts, jobs)
 	return describe("the gauges", err)
+}
+
+func observeJobs(ctx context.Context, o metric.Observer, count func(context.Context) (map[string]int64, error), jobs metric.Float64ObservableGauge) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	states, _ := count(ctx) // none after an error
+	for state, n := range states {
+		o.ObserveFloat64(jobs, float64(n), metric.WithAttributes(attribute.String("state", state)))
+	}
 }
 
 // largestAccounts are the largest accounts as of the last read.
@@ -208,6 +211,8 @@ type largestAccounts struct {
 
 // observe reports whether the store can be used, and its largest accounts.
 func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
 	if s.Ping(ctx) != nil {
 		o.ObserveFloat64(up, 0)
 		return
@@ -228,7 +233,11 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 	if begun.Before(l.next) {
 		return l.list
 	}
-	if list, err := store.Largest(ctx, s, maxAccounts); err == nil {
+	l.next = begun.Add(accountsMaxAge) // meanwhile others get the previous list, without waiting
+	l.mu.Unlock()
+	list, err := store.Largest(ctx, s, maxAccounts)
+	l.mu.Lock()
+	if err == nil {
 		l.list = list
 	}
 	now := time.Now()

@@ -340,6 +340,36 @@ func TestAScrapeDoesNotReadAllAccounts(t *testing.T) {
 	}
 }
 
+// slowAccounts is a store whose accounts take longer than a scrape waits.
+type slowAccounts struct{ manyAccounts }
+
+func (*slowAccounts) Balances(ctx context.Context, _ string, _ int) ([]store.Balance, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Accounts that cannot be read in time leave the other gauges.
+func TestSlowAccountsLeaveTheQueue(t *testing.T) {
+	tel, err := telemetry.Start(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close(context.Background())
+	if err := tel.Watch(telemetry.Gauges{Store: &slowAccounts{}, Queue: func(ctx context.Context) (map[string]int64, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return map[string]int64{"waiting": 3}, nil
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if !strings.Contains(w.Body.String(), `stepfall_queue_jobs{state="waiting"} 3`) {
+		t.Error(grep(w.Body.String(), "stepfall_queue"))
+	}
+}
+
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range []int{200, 50_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

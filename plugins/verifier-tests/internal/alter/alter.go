@@ -48,6 +48,9 @@ type Source struct {
 	Count  int      `json:"count,omitempty"`
 	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
+	// Hidden are Go tests that hand their testing.T to what may compare unseen, so that one assertion tells little of
+	// the others.
+	Hidden []string `json:"hidden,omitempty"`
 	// Fault is the reason why a test, or all of them, could not be altered; "" if they could.
 	Fault string `json:"fault,omitempty"`
 	// Compared are the comparisons with altered expectations that record what the code returned.
@@ -120,6 +123,8 @@ type Request struct {
 	Record string `json:"record,omitempty"`
 	// Names are Python functions that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
+	// suites are the tests of testify's suites, by folder and type.
+	suites map[string]map[string][]string
 }
 
 // Program is a program that alters the sources of a language.

@@ -7,12 +7,14 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -282,6 +284,73 @@ func TestNothingOfItsOwn(t *testing.T) {
 	}
 }
 
+// A condition that chooses between two assertions of testify is not inverted with them: the test would pass as before.
+func TestBranchesOfAssertions(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range cases {\n\t\terr := f(c.in)\n\t\tif c.wantErr {\n\t\t\trequire.Error(t, err)\n\t\t\tassert.Errorf(t, err, c.in)\n\t\t} else {\n\t\t\trequire.NoError(t, err)\n\t\t}\n\t\tif err == nil {\n\t\t\tt.Error(c.in, t)\n\t\t}\n\t\tif c.isBad {\n\t\t\tassert.Fail(t, c.in)\n\t\t}\n\t\tif c.isLogged {\n\t\t\tprint(err.Error())\n\t\t}\n\t}\n}\n"
+	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}})[0]
+	for _, passage := range []string{"if c.wantErr {", "require.NoError(t, err)\n\t\t\tassert", "require.Error(t, err)\n\t\t}", "if !(err == nil) {", "if !(c.isBad) {", "if c.isLogged {"} {
+		if !strings.Contains(altered.Text, passage) {
+			t.Errorf("lacks %q:\n%s", passage, altered.Text)
+		}
+	}
+}
+
+// The methods of a suite of testify are tests, in which what is compared is altered and recorded.
+func TestSuites(t *testing.T) {
+	const runs = "package a\n\nimport \"testing\"\n\ntype base struct{ suite.Suite }\n\ntype S struct{ *base }\n\ntype other struct{ *testing.T }\n\nfunc TestAll(t *testing.T) {\n\tsuite.Run(t, new(S))\n}\n"
+	const methods = "package a\n\nfunc (s *S) TestA() {\n\ts.Equal(6, f(3))\n\trequire := s.Require()\n\trequire.Equal(10, f(5))\n\tif err := g(); err != nil {\n\t\ts.Error(err)\n\t}\n}\n\nfunc (s *base) TestB() {\n\ts.NoError(g())\n}\n\nfunc (s *S) SetupTest() {\n\ts.Equal(7, f(3))\n}\n\nfunc (o other) TestC() {\n\to.Equal(8, f(3))\n}\n"
+	files := []Source{{Path: "m_test.go", Text: methods}, {Path: "runs_test.go", Text: runs}}
+	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: files})
+	if len(altered) != 1 || !slices.Equal(altered[0].Tests, []string{"TestAll/TestA", "TestAll/TestB"}) || !slices.Equal(altered[0].Truths, []string{"TestAll/TestB"}) || !slices.Equal(altered[0].Hidden, altered[0].Tests) {
+		t.Fatalf("%+v", altered)
+	}
+	if compared := altered[0].Compared; len(compared) != 2 || compared[0].Test != "TestAll/TestA" || !slices.Equal(compared[1].Values, []string{"=10"}) {
+		t.Errorf("%+v", compared)
+	}
+	for _, passage := range []string{"err != nil", "\n\t\ts.Error(err)", "s.Error(g())", "Equal(7, ", "Equal(8, ", "func() { if r := recover()"} {
+		if !strings.Contains(altered[0].Text, passage) {
+			t.Errorf("lacks %q:\n%s", passage, altered[0].Text)
+		}
+	}
+	if end := alterOne(t, &Request{Way: End, Files: files}); len(end) != 2 || !strings.Contains(end[0].Text, "{defer s.T().Fail();") {
+		t.Errorf("%+v", end)
+	}
+}
+
+// A test that hands its testing.T to what may compare unseen is named.
+func TestHiddenTests(t *testing.T) {
+	const frame = "package a\n\nimport \"testing\"\n\ntype holder struct{ t *testing.T }\n\nfunc own(t *testing.T, got string) {\n\tif got != \"y\" {\n\t\tt.Error(got)\n\t}\n}\n\nfunc wrap(t *testing.T) holder { return holder{t} }\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != 5 {\n\t\tt.Fatal(got)\n\t}\n\t%s\n}\n"
+	for more, want := range map[string]bool{
+		"": false, "own(t, g(1))": false, "require.Equal(t, 5, f(1))": false, "require.NoError(t, g())": false,
+		"t.Run(\"x\", func(t *testing.T) { own(t, g(2)) })": false, "is := func(t *testing.T) { own(t, g(2)) }\n\tis(t)": false,
+		"holder{t}.is(g(1), \"CBA\")": true, "that(t, g(1)).is(\"CBA\")": true, "wrap(t).is(\"CBA\")": true, "check.Rows(t, g, \"a\", \"CBA\")": true,
+		"var r reporter = t\n\texpect(r)": true, "t.Run(\"x\", up)": true, "require.True(t, g(1) == \"CBA\")": true, "require.Equal(t, rows[1], g(1))": true,
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: fmt.Sprintf(frame, more)}}})
+		if got := len(altered[0].Hidden) > 0; got != want {
+			t.Errorf("%s: %v", more, got)
+		}
+	}
+}
+
+// A number without a fraction gets another one without, which fits where only whole numbers do.
+func TestWholeNumbersStayWhole(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		for _, literal := range []string{"1e6", "5.0", "0.0", "123e3"} {
+			other := otherLiteral(literal, random)
+			before, _ := strconv.ParseFloat(literal, 64)
+			after, err := strconv.ParseFloat(other, 64)
+			if err != nil || after == before || after != math.Trunc(after) || !strings.Contains(other, ".") {
+				t.Errorf("%s became %s", literal, other)
+			}
+		}
+		if other := otherLiteral("2.5", random); strings.HasSuffix(other, ".0") {
+			t.Errorf("2.5 became %s", other)
+		}
+	}
+}
+
 // A row accessed by its index, or by a pointer to it, belongs to the table.
 func TestRowsByIndex(t *testing.T) {
 	for _, row := range []string{"&cases[i]", "cases[i]"} {
@@ -439,6 +508,7 @@ func TestDraws(t *testing.T) {
 
 func FuzzGo(f *testing.F) {
 	f.Add(goSource1, uint64(1))
+	f.Add("package a\n\nfunc TestA(a A) { f(1) }\n", uint64(1))
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		for _, way := range []Way{Expectation, Reach, End} {
 			request := Request{Way: way, Seed: seed, Files: []Source{{Path: "a_test.go", Text: text}}}

@@ -6,9 +6,12 @@ import (
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // edit replaces source[from:to] with text.
@@ -51,12 +54,19 @@ type goTest struct {
 	tokens  *token.FileSet
 	random  *rand.Rand
 	file    *ast.File
+	root    inspector.Cursor
 	// function is the current test, scope the test itself or a helper that it calls. tester is the name of the
 	// testing.T in scope. edits are those of the test by kind. helped are the helpers to which the test hands what it
 	// expects.
 	function, scope *ast.FuncDecl
 	tester          string
 	helped          map[string]bool
+	// suites are the tests that run a suite, by its type; asserters are the names of what asserts by methods; see
+	// findAsserters.
+	suites    map[string][]string
+	asserters map[string]bool
+	// seen are the calls to which the test hands its testing.T, and of which more is known than that they pass.
+	seen map[*ast.CallExpr]bool
 	// isShared means that other functions call the helper in scope, too, isHanded that it compares with literals which
 	// are not its own.
 	isShared, isHanded bool
@@ -85,11 +95,16 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
 		return altered
 	}
+	g.root = inspector.New([]*ast.File{g.file}).Root()
 	for node := range ast.Preorder(g.file) {
 		if field, ok := node.(*ast.Field); ok && isTesterParameter(field) {
 			g.testers[field.Names[0].Name] = true
 		}
 	}
+	if slices.ContainsFunc(g.definitions(), isSuiteTest) {
+		g.suites = request.suitesIn(path.Dir(file.Path))
+	}
+	g.findAsserters()
 	functions := g.functions()
 	var edits []edit
 	seen := map[edit]bool{} // tests that share a helper have the same ones in it
@@ -102,7 +117,12 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	}
 	for _, function := range functions {
 		best := g.alter(function)
-		altered.addTest(function.Name.Name, best)
+		for _, name := range g.testNames(function) {
+			altered.addTest(name, best)
+			if g.isHiding(function) {
+				altered.Hidden = append(altered.Hidden, name)
+			}
+		}
 		if best >= 0 && best != byData {
 			add(g.edits[best])
 		}
@@ -119,7 +139,10 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 // functions returns the tests and examples of the file.
 func (g *goTest) functions() []*ast.FuncDecl {
 	return slices.DeleteFunc(g.definitions(), func(f *ast.FuncDecl) bool {
-		return f.Recv != nil || !isTest(f) && !strings.HasPrefix(f.Name.Name, "Example")
+		if f.Recv != nil {
+			return !isSuiteTest(f) || len(g.testNames(f)) == 0
+		}
+		return !isTest(f) && !strings.HasPrefix(f.Name.Name, "Example")
 	})
 }
 
@@ -136,7 +159,8 @@ func (g *goTest) definitions() (all []*ast.FuncDecl) {
 // alter adds the edits of a test and returns their best kind, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
 	g.function, g.scope, g.edits, g.watches, g.isCovered, g.helped = function, function, [kinds][]edit{}, nil, false, map[string]bool{}
-	if isTest(function) {
+	g.seen = map[*ast.CallExpr]bool{}
+	if isTest(function) || function.Recv != nil {
 		for _, helper := range g.helpers(function) {
 			g.help(helper)
 		}
@@ -169,7 +193,7 @@ func (s *Source) addTest(test string, k kind) {
 }
 
 func isTest(f *ast.FuncDecl) bool {
-	return strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Type.Params.NumFields() == 1 && len(f.Type.Params.List[0].Names) == 1
+	return strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Type.Params.NumFields() == 1 && isTesterParameter(f.Type.Params.List[0])
 }
 
 func (g *goTest) offset(at token.Pos) int { return g.tokens.Position(at).Offset }
@@ -202,8 +226,8 @@ func (g *goTest) test() {
 func (g *goTest) statement(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.IfStmt:
-		if holdsCall(n.Body, func(name string) bool { return slices.Contains(failureMethods, name) }) {
-			g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
+		if slices.ContainsFunc(slices.Collect(ast.Preorder(n.Body)), g.isFailure) {
+			g.isLenient = !slices.ContainsFunc(n.Body.List, func(s ast.Stmt) bool { return g.isFailure(s) })
 			g.condition(n.Cond)
 			g.isLenient = false
 		}
@@ -211,7 +235,7 @@ func (g *goTest) statement(node ast.Node) bool {
 		if call, ok := n.X.(*ast.CallExpr); ok {
 			g.assertion(call)
 		}
-		if isFailure(n) {
+		if g.isFailure(n) {
 			g.watchFailure(n.Pos(), "%s;")
 		}
 	}
@@ -229,26 +253,34 @@ var (
 	inverse        = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
 )
 
-// isFailure reports whether a statement calls a method such as Fatal.
-func isFailure(statement ast.Stmt) bool {
-	expression, ok := statement.(*ast.ExprStmt)
+// isFailure reports whether a statement calls a method such as Fatal. Error(t, err) is an assertion.
+func (g *goTest) isFailure(node ast.Node) bool {
+	statement, ok := node.(*ast.ExprStmt)
 	if !ok {
 		return false
 	}
-	call, ok := expression.X.(*ast.CallExpr)
-	return ok && slices.Contains(failureMethods, calledName(call))
+	call, ok := statement.X.(*ast.CallExpr)
+	return ok && slices.Contains(failureMethods, calledName(call)) && !g.isErrorAssertion(call)
+}
+
+// isErrorAssertion reports whether a call of a method Error asserts that there is an error.
+func (g *goTest) isErrorAssertion(call *ast.CallExpr) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && strings.HasPrefix(method.Sel.Name, "Error") && !g.isTester(method.X) && (g.isAsserter(method.X) || slices.ContainsFunc(call.Args, g.isTester))
 }
 
 // assertion alters what an assertion expects, or else inverts it.
 func (g *goTest) assertion(c *ast.CallExpr) {
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
-	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failureMethods, name) {
+	isOwn := isMethod && g.isAsserter(selected.X) && len(c.Args) > 0
+	if !isOwn && (len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failureMethods, name)) {
 		return
 	}
 	if inverse[name] == "" {
 		g.equalAssertion(c)
 	} else if isMethod {
+		g.seen[c] = name != "True" && name != "False"
 		g.alterCall(byTruth, c, func() { g.replace(byTruth, selected.Sel, inverse[name]) })
 	}
 }
@@ -263,7 +295,7 @@ func (g *goTest) equalAssertion(c *ast.CallExpr) {
 		return
 	}
 	saw, isCovered := g.recordUncovered(func() string { return g.recordSides(c) })
-	if isCovered {
+	if g.seen[c] = saw != ""; isCovered {
 		return
 	}
 	alter := func() { g.alterLiterals(found...) }
@@ -287,10 +319,11 @@ func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 
 // recordSides is record for the arguments of a helper, as in assert.Equal(t, want, got).
 func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
-	if len(c.Args) < 3 || g.text(c.Args[0]) != g.tester {
+	sides := g.asserted(c)
+	if len(sides) < 2 {
 		return ""
 	}
-	sides := c.Args[1:3]
+	sides = sides[:2]
 	at := slices.IndexFunc(sides, func(e ast.Expr) bool { return len(g.madeOfLiterals(e)) > 0 })
 	if at < 0 || len(g.madeOfLiterals(sides[1-at])) > 0 {
 		return ""

@@ -23,7 +23,7 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 		return strings.Join(g.expectedNotes(expected), "")
 	}
 	name, site := g.site(actual)
-	c := Comparison{Name: name, Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.expectedNotes(expected)}
+	c := Comparison{Name: name, Test: g.testNames(g.function)[0], Lenient: g.isLenient, Values: g.expectedNotes(expected)}
 	_, isItem := expected.(*ast.IndexExpr)
 	c.Listed = isItem && g.isPerResult(expected)
 	g.compared = append(g.compared, c)
@@ -46,7 +46,7 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 func (g *goTest) site(actual ast.Expr) (name, expression string) {
 	if g.isShared {
 		name = fmt.Sprintf("%s:h%d@", g.path, g.offset(actual.Pos()))
-		return name + g.function.Name.Name, fmt.Sprintf("%q+%stest(%s.Name())", name, g.prefix, g.tester)
+		return name + g.testNames(g.function)[0], fmt.Sprintf("%q+%stest(%s.Name())", name, g.prefix, g.tester)
 	}
 	name = fmt.Sprintf("%s:%d", g.path, len(g.compared))
 	return name, strconv.Quote(name)

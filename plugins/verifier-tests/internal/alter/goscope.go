@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // helpers returns the functions of the file that take a testing.T and that the test calls.
@@ -27,7 +29,7 @@ func (g *goTest) isForAll(helper *ast.FuncDecl) bool {
 // what it expects.
 func (g *goTest) help(helper *ast.FuncDecl) {
 	g.isShared = g.isForAll(helper)
-	if g.scope, g.tester = helper, testerName(helper); g.isShared && g.tester == "_" {
+	if g.scope, g.tester = helper, testerName(helper); g.isShared && (g.tester == "_" || g.function.Recv != nil) {
 		return
 	}
 	edits, watches, watched, compared := g.edits, g.watches, g.watched, g.compared
@@ -42,8 +44,11 @@ func (g *goTest) help(helper *ast.FuncDecl) {
 	g.isShared = false
 }
 
-// testerName returns the name of a function's testing.T parameter, or "".
+// testerName returns the name of a function's testing.T parameter, the text for the testing.T of a suite, or "".
 func testerName(f *ast.FuncDecl) string {
+	if isSuiteTest(f) {
+		return f.Recv.List[0].Names[0].Name + ".T()"
+	}
 	at := slices.IndexFunc(f.Type.Params.List, isTesterParameter)
 	if at < 0 {
 		return ""
@@ -131,7 +136,7 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 		return text
 	}
 	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
-	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
+	g.watched = append(g.watched, Comparison{Name: site, Test: g.testNames(g.function)[0]})
 	own := "" // a test that divides by 0 itself produces NaN
 	ast.Inspect(c, func(node ast.Node) bool {
 		if division, ok := node.(*ast.BinaryExpr); ok && division.Op == token.QUO {
@@ -152,7 +157,7 @@ func (g *goTest) watchFailure(statement token.Pos, form string) {
 	}
 	at := g.offset(statement)
 	site := fmt.Sprintf("%s:f%d", g.path, at)
-	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name, Beside: true})
+	g.watched = append(g.watched, Comparison{Name: site, Test: g.testNames(g.function)[0], Beside: true})
 	g.watches = append(g.watches, edit{at, at, fmt.Sprintf(form, fmt.Sprintf("%ssaw(%q, false)", g.prefix, site))})
 }
 
@@ -198,4 +203,54 @@ func calledName(c *ast.CallExpr) string {
 func isSliceOf(c *ast.CallExpr) bool {
 	_, isSlice := c.Fun.(*ast.ArrayType)
 	return isSlice
+}
+
+// isHiding reports whether the test hands its testing.T to what may fail it unseen, for instance a function of another
+// file: what it compares is neither altered nor recorded.
+func (g *goTest) isHiding(function *ast.FuncDecl) bool {
+	if function.Recv != nil {
+		return true
+	}
+	watched := slices.DeleteFunc(g.helpers(function), func(h *ast.FuncDecl) bool {
+		return h.Type.Results != nil || g.isForAll(h) && !g.helped[h.Name.Name]
+	})
+	return slices.ContainsFunc(append(slices.Clone(watched), function), func(f *ast.FuncDecl) bool {
+		scope, _ := g.root.FindNode(f.Body)
+		for use := range scope.Preorder((*ast.Ident)(nil)) {
+			if g.isTester(use.Node().(*ast.Ident)) && !g.isSeen(use, f, watched) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// isSeen reports whether nothing but what is altered or watched can fail a test by this use of its testing.T.
+func (g *goTest) isSeen(use inspector.Cursor, f *ast.FuncDecl, watched []*ast.FuncDecl) bool {
+	switch parent := use.Parent().Node().(type) {
+	case *ast.Field:
+		return true
+	case *ast.SelectorExpr:
+		call, ok := use.Parent().Parent().Node().(*ast.CallExpr)
+		if !ok || parent.Sel.Name != "Run" || len(call.Args) == 0 {
+			return true
+		}
+		_, isOwn := call.Args[len(call.Args)-1].(*ast.FuncLit)
+		return isOwn
+	case *ast.CallExpr:
+		name := calledName(parent)
+		isOwn := slices.ContainsFunc(bindingsIn(f), func(b binding) bool {
+			_, isFunction := b.value.(*ast.FuncLit)
+			return isFunction && g.text(b.name) == name
+		})
+		return isOwn || g.seen[parent] || slices.ContainsFunc(watched, func(h *ast.FuncDecl) bool { return h.Name.Name == name })
+	}
+	return false
+}
+
+func bindingsIn(f *ast.FuncDecl) (all []binding) {
+	for node := range ast.Preorder(f.Body) {
+		all = append(all, bindings(node)...)
+	}
+	return all
 }

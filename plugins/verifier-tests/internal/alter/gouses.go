@@ -37,7 +37,7 @@ func (g *goTest) uses(name string) int {
 func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	isExpected := expectedName.MatchString(field.Sel.Name)
 	row := g.text(field.X)
-	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	scope, _ := g.root.FindNode(g.scope.Body)
 	for use := range scope.Preorder((*ast.SelectorExpr)(nil), (*ast.Ident)(nil)) {
 		switch text := g.text(use.Node()); {
 		case text == row && !isExpected && g.isArgument(use), text == g.text(field) && !g.isOnlyCompared(use, isExpected):
@@ -51,7 +51,7 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 // elements somewhere and expect to read them back.
 func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
 	name, ok := list.(*ast.Ident)
-	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	scope, isTest := g.root.FindNode(g.scope.Body)
 	if !ok || !isTest {
 		return false
 	}
@@ -150,7 +150,7 @@ func (g *goTest) otherUses(name string) (uses []*ast.Ident, arePlain bool) {
 		if f == g.scope || runsItself.MatchString(f.Name.Name) || g.reads[f.Name.Name+" "+name] {
 			continue
 		}
-		body, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(f)
+		body, _ := g.root.FindNode(f)
 		for use := range body.Preorder((*ast.Ident)(nil)) {
 			if at := use.Node().(*ast.Ident); at.Name == name {
 				uses, arePlain = append(uses, at), arePlain && isRead(at, use.Parent().Node())

@@ -33,7 +33,10 @@ func otherLiteral(literal string, random *rand.Rand) string {
 	if n, err := strconv.ParseUint(literal, 0, 64); err == nil {
 		return strconv.FormatUint(n-1-random.Uint64N(n/2), 10) //nolint:mnd // as many digits, or one less
 	}
-	if _, err := strconv.ParseFloat(literal, 64); err == nil {
+	if f, err := strconv.ParseFloat(literal, 64); err == nil {
+		if n := int64(f); float64(n) == f && n >= 0 { // its context may take whole numbers only: 123*1e6
+			return fmt.Sprintf("%d.0", otherInt(n, random))
+		}
 		return fmt.Sprintf("%d.%d", random.IntN(10), 1+random.IntN(999))
 	}
 	return literal

@@ -32,16 +32,42 @@ const flagsOfTest = 2
 
 // flagsAt returns the index for flags in a go test command: after -C, if there is one.
 func flagsAt(argv []string) int {
-	if len(argv) > 3 {
+	if len(argv) > flagsOfTest {
 		switch flag, _, joined := strings.Cut(strings.TrimLeft(argv[2], "-"), "="); {
 		case flag == "C" && joined:
 			return 3
-		case flag == "C":
+		case flag == "C" && len(argv) > 3:
 			return 4
 		}
 	}
 	return flagsOfTest
 }
+
+// Folder returns the folder of -C in a go test command, "." if it has none.
+func Folder(argv []string) string {
+	end := flagsAt(argv)
+	if end == flagsOfTest {
+		return "."
+	}
+	_, folder, joined := strings.Cut(argv[end-1], "=")
+	if !joined {
+		folder = argv[end-1]
+	}
+	return path.Clean(folder)
+}
+
+// Ordered returns a command with the -C of go -C DIR test after test, where it means the same.
+func Ordered(argv []string) []string {
+	if goCommand.MatchString(filepath.Base(argv[0])) {
+		ordered := slices.Insert(slices.Clone(argv), 1, "test")
+		if end := flagsAt(ordered); end > flagsOfTest && end < len(ordered) && ordered[end] == "test" {
+			return slices.Delete(ordered, end, end+1)
+		}
+	}
+	return argv
+}
+
+var goCommand = regexp.MustCompile(`^go(\.exe)?$`)
 
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {

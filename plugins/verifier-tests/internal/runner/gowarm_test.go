@@ -35,6 +35,23 @@ func TestCompileOnly(t *testing.T) {
 	}
 }
 
+// The go command takes -C before test, too.
+func TestFoldersOfCommands(t *testing.T) {
+	for command, want := range map[string]string{
+		"go -C a test ./...": "go test -C a ./...", "/usr/bin/go -C=a test -v": "/usr/bin/go test -C=a -v",
+		"go test -C a ./...": "go test -C a ./...", "go -C a vet ./...": "go -C a vet ./...", "make -C a test": "make -C a test", "go": "go", "go -C": "go -C",
+	} {
+		if got := strings.Join(Ordered(strings.Fields(command)), " "); got != want {
+			t.Errorf("%s became %s", command, got)
+		}
+	}
+	for command, want := range map[string]string{"go test ./...": ".", "go test -C ./a/ ./...": "a", "go test -C=a/b": "a/b"} {
+		if got := Folder(strings.Fields(command)); got != want {
+			t.Errorf("%s is for %s", command, got)
+		}
+	}
+}
+
 // A command on a tree whose module is in a subfolder uses the caches, and is compiled first.
 func TestModulesInFolders(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {

@@ -34,20 +34,47 @@ func (e *expectations) alteredTests() (altered, unaltered []runner.Test) {
 	return e.all, nil
 }
 
-// wholeTests returns the tests, in Go those that contain them in the place of subtests.
+// wholeTests returns the tests, in Go those that contain them in the place of subtests. The tests of a suite, which are
+// subtests of the one that runs it, are in its place.
 func (e *expectations) wholeTests(tests []runner.Test) (whole []runner.Test) {
+	suites, parts := map[string]bool{}, map[string][]runner.Test{}
+	for _, s := range e.sources {
+		for _, name := range s.Tests {
+			outer, _, isPart := strings.Cut(name, "/")
+			suites[outer] = suites[outer] || isPart && alter.Language(s.Path) == "go"
+		}
+	}
+	for _, t := range e.passed.Tests {
+		if e.v.runner.IsGo && t.Status == runner.Pass && wholeName(t.Name, suites) == t.Name && !suites[t.Name] {
+			parts[t.ID()] = []runner.Test{t}
+			if outer, _, isPart := strings.Cut(t.Name, "/"); isPart {
+				outer = runner.Test{Group: t.Group, Name: outer}.ID()
+				parts[outer] = append(parts[outer], t)
+			}
+		}
+	}
 	seen := map[string]bool{}
 	for _, t := range tests {
-		name, _, isPart := strings.Cut(t.Name, "/")
-		outer := slices.IndexFunc(e.passed.Tests, func(o runner.Test) bool { return o.Group == t.Group && o.Name == name })
-		if e.v.runner.IsGo && isPart && outer >= 0 && e.passed.Tests[outer].Status == runner.Pass {
-			t = e.passed.Tests[outer]
+		found := parts[runner.Test{Group: t.Group, Name: wholeName(t.Name, suites)}.ID()]
+		if len(found) == 0 {
+			found = []runner.Test{t}
 		}
-		if !seen[t.ID()] {
-			whole, seen[t.ID()] = append(whole, t), true
+		for _, one := range found {
+			if !seen[one.ID()] {
+				whole, seen[one.ID()] = append(whole, one), true
+			}
 		}
 	}
 	return whole
+}
+
+// wholeName returns the name of the Go test or, in a suite, of the method that a test is a part of.
+func wholeName(name string, suites map[string]bool) string {
+	outer, rest, _ := strings.Cut(name, "/")
+	if method, _, _ := strings.Cut(rest, "/"); suites[outer] && method != "" {
+		return outer + "/" + method
+	}
+	return outer
 }
 
 // withoutTests returns a file that failed as a whole on the untouched tree and of whose tests none ran, or "". Node does
@@ -86,6 +113,7 @@ func (e *expectations) isNamed(test runner.Test, file string, tests []string) bo
 	if e.whole {
 		return len(tests) > 0
 	}
+	file = strings.TrimPrefix(file, e.folder+"/") // the module in it can have any name
 	is := testNames[alter.Language(file)]
 	if is == nil {
 		is = isOfModule

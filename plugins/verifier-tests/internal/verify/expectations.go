@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -27,7 +28,9 @@ type expectations struct {
 	all    []runner.Test
 	// whole means that the command has only an exit code: it is one test.
 	whole bool
-	seed  uint64
+	// folder is that of the -C of a go test command.
+	folder string
+	seed   uint64
 	// files are those in which expectations are searched for, data those from which tests read them.
 	files []string
 	data  []string
@@ -46,8 +49,10 @@ type expectations struct {
 	isFull   bool
 	// isFlooded means that a record was full, with lines that no comparison writes.
 	isFlooded bool
-	// broken is the reason why the last run had no tests.
-	broken string
+	// broken is the reason why the last run had no tests. restored are lines that did not compile when they were
+	// altered, and were put back, by file.
+	broken   string
+	restored map[string]string
 	// expected is the value of returned after the first run with altered expectations.
 	expected map[string][]string
 	// held is the value of returned after the run in which each comparison was held equal.
@@ -84,7 +89,10 @@ func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unkno
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
 func (v *Verifier) newExpectations(a *attempt, j *judgement, passed *runner.Report) *expectations {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: passed.IsWhole, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: passed.IsWhole, seed: rand.Uint64N(maxSeed), restored: map[string]string{}, record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	if v.runner.IsGo {
+		e.folder = runner.Folder(v.config.Command)
+	}
 	from := *passed
 	if j.before != nil { // tests of a file may not have run
 		from.Files = slices.Concat(passed.Files, j.before.report.Files)
@@ -114,6 +122,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
+	j.isHidden = slices.ContainsFunc(tests, func(t runner.Test) bool {
+		return slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Hidden) })
+	})
 	if e.fault != "" {
 		verdict.Evidence += "\nno expectation could be altered in " + e.fault
 	}
@@ -184,7 +195,7 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 	if different != nil || err != nil {
 		return different, err
 	}
-	if survivors, err = e.withoutUnaltered(ctx, survivors, failed); err != nil {
+	if survivors, err = e.withoutUnaltered(ctx, e.withoutRestored(survivors), failed); err != nil {
 		return nil, err
 	}
 	return e.tryAccusing(ctx, tests, survivors, failed, verdict)
@@ -253,7 +264,7 @@ func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict
 		verdict.Evidence += ", and what they compare beside was not seen"
 	}
 	survivors, _, err := e.run(ctx, e.changesOf(e.sources), tests, e.a)
-	if len(survivors) == 0 || err != nil {
+	if survivors = e.withoutRestored(survivors); len(survivors) == 0 || err != nil {
 		return verdict, err
 	}
 	accusation, _, err := e.accuse(ctx, survivors, len(tests))
@@ -271,7 +282,7 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 		return nil, nil, different, err
 	}
 	e.expected = e.returned
-	if different, err = nil, errNotBuilt; e.record == "" || !notCompiled.MatchString(e.broken) {
+	if different, err = nil, errNotBuilt; e.record == "" || !isNotBuilt(e.broken, len(survivors)+len(failed)) {
 		different, err = e.compareReturned(ctx, tests, survivors, failed)
 	}
 	survivors = slices.DeleteFunc(survivors, func(t runner.Test) bool { return e.hangs(t) })
@@ -322,8 +333,15 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 // weigh adds to the verdict how many tests failed with altered expectations, and for how many of them the code was
 // seen to return what they expect unaltered.
 func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
+	for _, file := range slices.Sorted(maps.Keys(e.restored)) {
+		verdict.Evidence += "\nunaltered, since it does not compile otherwise: " + e.restored[file]
+	}
 	if len(failed) == 0 {
-		return e.withReason(verdict, "no altered expectation was reached")
+		why := "no altered expectation was reached"
+		if line := compileError.FindStringSubmatch(e.broken); line != nil {
+			why = "the altered tests do not compile: " + line[1] + ":" + line[2]
+		}
+		return e.withReason(verdict, why)
 	}
 	for _, c := range e.comparisons(failed) {
 		if c.Listed && !c.Lenient && e.isCutShort(c) {

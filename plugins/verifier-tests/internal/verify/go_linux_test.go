@@ -242,3 +242,13 @@ func TestGoReportThatIsTooLong(t *testing.T) {
 		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }
+
+// A line that does not compile when it is altered is put back, and the rest of its package is examined.
+func TestGoLinesThatDoNotCompile(t *testing.T) {
+	long(t)
+	when := "package calc\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestWhen(t *testing.T) {\n\tfor _, c := range []struct {\n\t\tin   int64\n\t\twant time.Time\n\t}{\n\t\t{1000, time.Date(1970, 1, 1, 0, 0, 1, 0, time.UTC)},\n\t\t{1000, time.Date(1970, 1, 1, 0, 0, 1, 8*0.5-4, time.UTC)},\n\t} {\n\t\tif got := time.UnixMilli(c.in).UTC(); !got.Equal(c.want) {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
+	verdict := judge(t, goVerifier(t, verify.Config{Reruns: -1}), &sdk.Query{WorkDir: write(t, with(map[string]string{"calc/when_test.go": when}))}, addRight)
+	if verdict.Outcome != sdk.Passed || verdict.Confidence < 0.95 || !strings.Contains(verdict.Evidence, "calc/when_test.go:14") {
+		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+	}
+}

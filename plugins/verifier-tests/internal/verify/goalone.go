@@ -43,15 +43,18 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
 }
 
-// readsTests returns a verdict on Go code of which nothing was seen but that its tests pass, if a test that it repaired
-// fails, twice, where the sources of tests are not; nil otherwise.
+// readsTests returns a verdict on Go code of whose tests not everything was seen, if a test that it repaired fails, twice,
+// where the sources of tests are not; nil otherwise.
 func (v *Verifier) readsTests(ctx context.Context, a *attempt, j *judgement, passed *runner.Report) (*sdk.Verdict, error) {
 	alone := *a
 	alone.only = append([]string{}, v.testCode(a.tree, passed)...)
 	tests := slices.DeleteFunc(slices.Clone(passed.Tests), func(t runner.Test) bool {
 		return t.Status != runner.Pass || j.before != nil && j.before.passes(t) || slices.Contains(j.flaky, t.ID())
 	})
-	for range 2 {
+	for n := 0; len(tests) > 0; n++ {
+		if n == 2 {
+			return j.verdict(sdk.Inconclusive, "a test passed, and did not where the sources of tests are not: "+tests[0].ID()), nil
+		}
 		report, _, err := v.run(ctx, &alone, false)
 		if err != nil {
 			return nil, err
@@ -60,11 +63,8 @@ func (v *Verifier) readsTests(ctx context.Context, a *attempt, j *judgement, pas
 			status, _ := report.Status(t.ID()) // Missing if it is not found
 			return status != runner.Fail
 		})
-		if len(tests) == 0 {
-			return nil, nil
-		}
 	}
-	return j.verdict(sdk.Inconclusive, "a test passed, and did not where the sources of tests are not: "+tests[0].ID()), nil
+	return nil, nil
 }
 
 // removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if their

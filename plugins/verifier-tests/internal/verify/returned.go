@@ -113,6 +113,11 @@ var errNotBuilt = errors.New("the tests are not built with notes")
 
 var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATION ERROR|Compilation failed`)
 
+// isNotBuilt reports whether a run did not compile its tests, or in Go, where others can run all the same, none of them.
+func isNotBuilt(broken string, ran int) bool {
+	return notCompiled.MatchString(broken) || ran == 0 && compileError.MatchString(broken)
+}
+
 // compareReturned examines what the code returned with altered expectations. A correct answer returns what was
 // expected before the alteration; then the verdict is nil without another run. Otherwise the tests run twice more:
 // unaltered, to see whether they pass again and their comparisons are sound, and altered with comparisons held
@@ -297,7 +302,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	switch {
 	case err != nil:
 		return nil, err
-	case e.isFull, len(e.returned) == 0 && (e.whole && (!isShell || len(passed) == 0) || notCompiled.MatchString(e.broken)):
+	case e.isFull, len(e.returned) == 0 && (e.whole && (!isShell || len(passed) == 0) || isNotBuilt(e.broken, len(passed))):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil

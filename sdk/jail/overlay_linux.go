@@ -50,7 +50,7 @@ func (t *tree) isWritten(dir, file string) bool {
 	}
 	folder, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.Dir(file)))
 	if err != nil {
-		return false
+		return true // a link to its folder, perhaps, that leads nowhere since a run removed that
 	}
 	real, isBelow := strings.CutPrefix(filepath.Join(folder, filepath.Base(file)), dir+"/")
 	return isBelow && isAbove(t.written, real)

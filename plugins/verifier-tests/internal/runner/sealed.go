@@ -176,7 +176,7 @@ func newPytest(c Config) *sealedRun {
 	return &sealedRun{
 		name: "pytest", env: pythonEnv, path: pythonPath(c.Env), source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
-			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), withoutFlags(argv[1:], nil, junitFlags))
+			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report, argv), withoutFlags(argv[1:], nil, junitFlags))
 		},
 	}
 }
@@ -191,16 +191,21 @@ func newModule(name string, at int, c Config) *sealedRun {
 	if name == "pytest" {
 		s.read = readJUnit
 		s.argv = func(argv []string, _, file, report string) []string {
-			return slices.Concat(argv[:at], []string{file}, pytestFlags(report), withoutFlags(argv[at+2:], nil, junitFlags))
+			return slices.Concat(argv[:at], []string{file}, pytestFlags(report, argv), withoutFlags(argv[at+2:], nil, junitFlags))
 		}
 	}
 	return s
 }
 
 // pytestFlags returns the flags for the report, for running tests even if some modules cannot be imported, and for a
-// cache of this run: without any, pytest does not know options of projects such as --ff.
-func pytestFlags(report string) []string {
-	return []string{"--junitxml=" + report, "-o", "cache_dir=" + path.Join(path.Dir(report), "cache"), "--continue-on-collection-errors"}
+// cache of this run: without any, pytest does not know options of projects such as --ff. A command that has none does not
+// know that setting.
+func pytestFlags(report string, argv []string) []string {
+	flags := []string{"--junitxml=" + report, "--continue-on-collection-errors"}
+	if !slices.ContainsFunc(argv, func(word string) bool { return strings.HasSuffix(word, "no:cacheprovider") }) {
+		flags = append(flags, "-o", "cache_dir="+path.Join(path.Dir(report), "cache"))
+	}
+	return flags
 }
 
 // withoutFlags removes words, and flags with their values, from a command: its own report options, for instance.

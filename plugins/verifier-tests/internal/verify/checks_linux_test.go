@@ -170,7 +170,11 @@ func TestCommandsThatFailBeforeAnyTest(t *testing.T) {
 func TestPytestCaches(t *testing.T) {
 	python := pytestOrSkip(t)
 	v := open(t, verify.Config{Command: []string{python, "-m", "pytest"}})
-	for _, settings := range []string{"addopts = --cache-clear --ff", "addopts = --strict-config\ncache_dir = .cache/pytest", "addopts = -p no:cacheprovider --strict-config"} {
+	without := open(t, verify.Config{Command: []string{python, "-m", "pytest", "-p", "no:cacheprovider"}})
+	for settings, v := range map[string]*verify.Verifier{
+		"addopts = --cache-clear --ff": v, "addopts = --strict-config\ncache_dir = .cache/pytest": v, "addopts = -p no:cacheprovider --strict-config": v,
+		"filterwarnings = error": without,
+	} {
 		tree := write(t, map[string]string{"b.py": "def f():\n    return 1\n", "test_b.py": "from b import f\n\n\ndef test_f():\n    assert f() == 2\n", "pytest.ini": "[pytest]\n" + settings + "\n"})
 		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file("b.py", "def f():\n    return 2\n")); verdict.Outcome != sdk.Passed {
 			t.Errorf("%s: %s: %s", settings, verdict.Outcome, verdict.Evidence)

@@ -133,7 +133,7 @@ func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (che
 	for run := 0; run <= reruns; run++ {
 		last, j.result, err = v.run(ctx, a, false)
 		if late := (*lateError)(nil); run == 0 && errors.As(err, &late) && late.result != nil {
-			return nil, nil, j.lateVerdict(late), nil
+			return nil, nil, j.lateVerdict(a, late), nil
 		}
 		if err != nil {
 			return nil, nil, nil, err

@@ -1,10 +1,13 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -46,15 +49,24 @@ func runInTime(ctx context.Context, walls jail.Walls, spec *jail.Spec) (*jail.Re
 	return result, err
 }
 
+// hasBegun reports whether a run that was stopped had begun its tests, and not only compiled the answer, which the untouched
+// tree had behind it.
+func hasBegun(a *attempt, result *jail.Result) bool {
+	isCompiled := func(c jail.Change) bool {
+		return isCode(c.Path) && !slices.Contains([]string{"python", "node"}, alter.Language(c.Path))
+	}
+	return bytes.Contains(result.Stdout, []byte(`"Action":"run"`)) || !slices.ContainsFunc(a.changes, isCompiled)
+}
+
 // lateVerdict returns the verdict on an answer whose tests were stopped: it has failed if those of the untouched tree
 // came to their end in a fraction of the time.
-func (j *judgement) lateVerdict(late *lateError) *sdk.Verdict {
+func (j *judgement) lateVerdict(a *attempt, late *lateError) *sdk.Verdict {
 	const fraction, enough = 5, 4 * time.Second
 	j.result = late.result
 	if j.before == nil || j.before.report.Broken != "" {
 		return j.verdict(sdk.Inconclusive, late.Error())
 	}
-	if took := j.before.result.Duration; took > 0 && late.limit >= max(enough, fraction*took) {
+	if took := j.before.result.Duration; took > 0 && hasBegun(a, late.result) && late.limit >= max(enough, fraction*took) {
 		return j.verdict(sdk.Failed, fmt.Sprintf("%s: it took more than %s, and that on the untouched tree %s", ends[jail.EndTimeout], late.limit.Round(time.Second/10), took.Round(time.Second/10)))
 	}
 	return j.verdict(sdk.Inconclusive, late.Error())

@@ -12,7 +12,7 @@ var (
 	// have changed.
 	failedCrate = regexp.MustCompile("could not compile `[^`]*` \\((?:lib|bin \"[^\"]*\")\\)")
 	// takenIn matches a file that Rust code takes in when it is compiled, with its name if that is plain.
-	takenIn = regexp.MustCompile(`\binclude(?:_str|_bytes)?\b(?:!\s*[(\[{]\s*"([^"]*)"\s*,?\s*[)\]}])?|#\s*!?\s*\[[^\]]*\bpath\b`)
+	takenIn = regexp.MustCompile(`\binclude(?:_str|_bytes)?\s*!\s*(?:[(\[{]\s*"([^"]*)"\s*,?\s*[)\]}])?|#\s*!?\s*\[\s*(?:cfg_attr\s*\([^\]]*,\s*)?path\s*=`)
 )
 
 // readsWhenCompiled reports whether tests that did not compile with notes or altered expectations may fail to because of

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // What could not be asked again in time is unknown: it neither differs nor depends on files.
@@ -31,6 +32,33 @@ func TestLateAnswersAreUnknown(t *testing.T) {
 		}
 		if len(i.differing) != test.differing || i.unknown != want {
 			t.Errorf("%s: %d differ, unknown %q, want %d and %q", name, len(i.differing), i.unknown, test.differing, want)
+		}
+	}
+}
+
+// Rust code takes files in by macros and by the attribute path, not by words in comments and texts.
+func TestTakenIn(t *testing.T) {
+	for code, want := range map[string]bool{
+		`include_str!("../tests/s.rs")`: true, "include ! { \"a.rs\" }": true, `#[path = "../tests/s.rs"]`: true, `#[cfg_attr(test, path = "a.rs")]`: true,
+		"//! Words, which include their case.": false, `#[deprecated(note = "use the path")]`: false, `#[error("bad path")]`: false, `#[arg(long, value_name = "path")]`: false,
+	} {
+		if takenIn.MatchString(code) != want {
+			t.Errorf("%s is taken in: %v", code, !want)
+		}
+	}
+}
+
+// An answer that was stopped while it compiled says nothing of its tests.
+func TestStoppedWhileItCompiled(t *testing.T) {
+	for name, test := range map[string]struct {
+		file, output string
+		want         bool
+	}{
+		"python": {"a.py", "", true}, "typescript": {"a.ts", "", true}, "rust": {"src/lib.rs", "", false},
+		"go": {"a.go", `{"Action":"start","Package":"a"}`, false}, "go, in a test": {"a.go", `{"Action":"run","Package":"a","Test":"TestA"}`, true},
+	} {
+		if got := hasBegun(&attempt{changes: []jail.Change{{Path: test.file}}}, &jail.Result{Stdout: []byte(test.output)}); got != test.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

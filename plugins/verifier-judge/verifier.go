@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"text/template"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -153,15 +152,25 @@ func (v *verifier) mark(query *sdk.Query) string {
 	return strings.ToUpper(hex.EncodeToString(mac.Sum(nil)[:13]))
 }
 
+// marks may stand around a letter and say nothing.
+const marks = `[^\pL\pN?~≠¬✗✘❌👎]*`
+
 var (
 	standsAlone = regexp.MustCompile(`\b[AB]\b`)
+	article     = regexp.MustCompile(`^A +\p{Ll}`)
+	named       = regexp.MustCompile(`^A +(?:or|and|is|seems|because|since)\b`)
 	sentenceEnd = regexp.MustCompile(`[.!?;]["')*]*\s+|\b(?i:so|therefore|thus|hence)[\s,:]+`)
+	// clauseEnd parts a reason from the choice that follows from it.
+	clauseEnd = regexp.MustCompile(`[:：—]|,\s+(?i:the|my|i)\s`)
 	// choosing is what stands before a letter that is chosen, and settled what stands behind it. After what is explicit,
-	// a reason may say what is wrong; elsewhere that can be said of the letter.
-	choosing = regexp.MustCompile(`(?i)(?:^|[:.!?;,]|\b(?:so|answer|option|choice|verdict|letter|reply|is|choose|chose|pick|select|prefer|with|for))[\s"'(*\x60]*$`)
+	// a reason may say anything.
+	choosing = regexp.MustCompile(`(?i)(?:^|[:.!?;,：—]|答案是|\b(?:so|hence|therefore|thus|answer|boxed|option|choice|verdict|letter|reply|is|choose|chose|pick|select|prefer|with|for|(?:must|would|should|has to) be|it['’]s|i['’]d say|antwort ist|ich wähle|réponse est|respuesta es))` + marks + `$`)
 	explicit = regexp.MustCompile(`(?i)\b(?:choose|chose|pick|select|go with|(?:answer|choice|verdict) is|(?:answer|choice|verdict):)[\s"'(*\x60]*$`)
-	settled  = regexp.MustCompile(`^[\s"')*.!\x60]*$|^["')*\x60]*(?:[.:,)–-]|\s+(?:because|since|as|[–-])\s|\s+(?:is|seems)\s+(?:the\s+)?(?:right|correct|true|better|best|acceptable)\b)`)
+	settled  = regexp.MustCompile(`^` + marks + `(?:</\w+>` + marks + `)?$|^["'*\x60]*(?:[.:;()–—-]|\s+[(–—-]|,[^,]*$|,?\s+(?:because|since|as|it)\s)|^"\s*,|^["')*\x60]*\s+(?:is|seems)\s+(?:the\s+)?(?:right|correct|true|better|best|acceptable)\b`)
+	// refuting contradicts an option, and denying one that itself refutes. What is flawless denies that.
 	refuting = regexp.MustCompile(`(?i)\?|n['’]t\b|\b(?:not|no|none|never|cannot|cant|dont|doesnt|isnt|neither|nor|without|wrong|false|incorrect|invalid|unacceptable|inferior|worse|except|reject\w*|disagree\w*|doubt\w*|refut\w*|exclud\w*|rul\w+ out|fail\w*|lack\w*|miss\w*|mistake\w*|errors?|flaw\w*|problem\w*|issues?|bugs?|bad|poor|off)\b`)
+	denying  = regexp.MustCompile(`(?i)(?:^\W*|\b(?:answer|it)\s+is\s+)(?:acceptable|correct|right|complete)\b|^\W*[.:;()–—-]\W*(?:is|was)\b|^\W*(?:no|false)\W*$|\b(?:neither|reject|(?:wrong|false|bad|not\s+the\s+\w+)\s+(?:option|choice|letter|one))\b`)
+	flawless = regexp.MustCompile(`(?i)\b(?:(?:no|without|(?:not|\w+n['’]t)\s+\w+\s+any)\s+(?:\w+\s+)?(?:errors?|mistakes?|flaws?|problems?|issues?|bugs?)|(?:not|nothing(?:\s+is)?)\s+(?:wrong|incorrect|missing))\b`)
 )
 
 // parseLetter returns the letter that a reply chooses: the only one in the last line that has one, if that line states
@@ -171,24 +180,17 @@ func parseLetter(reply string, options [2]string) (string, error) {
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")
 	}
-	for _, line := range slices.Backward(strings.Split(reply, "\n")) {
+	for _, line := range slices.Backward(strings.Split(strings.ReplaceAll(reply, "_", " "), "\n")) {
 		letters := slices.DeleteFunc(standsAlone.FindAllStringIndex(line, -1), func(at []int) bool { return isArticle(line[:at[0]], line[at[0]:]) })
 		if len(letters) == 0 {
 			continue
 		}
-		first, last := letters[0], letters[len(letters)-1]
-		choice := line[first[0]:first[1]]
-		for _, at := range letters {
-			if line[at[0]:at[1]] != choice {
-				return "", fmt.Errorf("its reply chooses both A and B: %.80q", line)
-			}
+		last := letters[len(letters)-1]
+		choice := line[last[0]:last[1]]
+		if slices.ContainsFunc(letters, func(at []int) bool { return line[at[0]:at[1]] != choice }) {
+			return "", fmt.Errorf("its reply chooses both A and B: %.80q", line)
 		}
-		before, after := line[:last[0]], line[last[1]:]
-		reason := after
-		if repeats(after, options[strings.Index("AB", choice)]) || explicit.MatchString(before) {
-			reason = ""
-		}
-		if !choosing.MatchString(before) || !settled.MatchString(after) || refuting.MatchString(sentence(line[:first[0]])+line[first[0]:last[0]]+reason) {
+		if !chooses(line[:last[0]], line[last[1]:], options[strings.Index("AB", choice)]) {
 			return "", fmt.Errorf("its reply names %s without plainly choosing it: %.80q", choice, line)
 		}
 		return choice, nil
@@ -196,26 +198,32 @@ func parseLetter(reply string, options [2]string) (string, error) {
 	return "", fmt.Errorf("its reply chooses neither A nor B: %.80q", reply)
 }
 
-// sentence returns the unfinished sentence at the end of a text.
-func sentence(text string) string {
-	if ends := sentenceEnd.FindAllStringIndex(text, -1); ends != nil {
-		return text[ends[len(ends)-1][1]:]
+// chooses reports whether the text around the last naming of an option chooses it. Words that refute count against any
+// option in the clause that names it; in a reason, only against one that does not refute as well.
+func chooses(before, after, option string) bool {
+	sentence := unfinished(before, sentenceEnd)
+	clause := unfinished(sentence, clauseEnd)
+	reason := strings.TrimSuffix(sentence, clause)
+	if !explicit.MatchString(before) {
+		reason += after
 	}
-	return text
+	contradicting := refuting
+	if refuting.MatchString(option) {
+		contradicting = denying
+	}
+	reason = flawless.ReplaceAllString(reason, "it is right")
+	return choosing.MatchString(before) && settled.MatchString(after) && !refuting.MatchString(clause) && !contradicting.MatchString(reason)
 }
 
-// repeats reports whether a text is an option, perhaps cut off.
-func repeats(text, option string) bool {
-	text = strings.Trim(text, " .:)*\"'–-")
-	return text != "" && strings.HasPrefix(option, text)
+// unfinished returns what stands behind the last of the ends in a text.
+func unfinished(text string, ends *regexp.Regexp) string {
+	parts := ends.Split(text, -1)
+	return parts[len(parts)-1]
 }
 
 // isArticle reports whether a text behind another one begins with an article.
 func isArticle(before, text string) bool {
-	after, isA := strings.CutPrefix(text, "A")
-	word, _, _ := strings.Cut(strings.TrimLeft(after, " "), " ")
-	verb := slices.Contains([]string{"or", "and", "is", "seems", "because", "since"}, word)
-	return isA && strings.TrimSpace(sentence(before)) == "" && strings.HasPrefix(after, " ") && word != "" && unicode.IsLower(rune(word[0])) && !verb
+	return article.MatchString(text) && !named.MatchString(text) && strings.TrimSpace(unfinished(before, sentenceEnd)) == ""
 }
 
 func task(query *sdk.Query) string {
@@ -253,13 +261,9 @@ func (v *verifier) cut(s string) string {
 	if len(s) <= v.config.MaxChars {
 		return s
 	}
+	// A rune that is cut in half is left out.
 	half := v.config.MaxChars / 2
-	head, tail := half, len(s)-half
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	for tail < len(s) && !utf8.RuneStart(s[tail]) {
-		tail++
-	}
-	return fmt.Sprintf("%s\n[... %d characters left out ...]\n%s", s[:head], utf8.RuneCountInString(s[head:tail]), s[tail:])
+	head, tail := strings.ToValidUTF8(s[:half], ""), strings.ToValidUTF8(s[len(s)-half:], "")
+	left := utf8.RuneCountInString(s) - utf8.RuneCountInString(head) - utf8.RuneCountInString(tail)
+	return fmt.Sprintf("%s\n[... %d characters left out ...]\n%s", head, left, tail)
 }

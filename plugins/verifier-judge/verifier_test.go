@@ -204,6 +204,18 @@ func TestChosen(t *testing.T) {
 		"A or B": "", "Either. A and B are fine.": "", "neither": "", "": "", "Abba": "", "A dog.": "", "a": "",
 		"A is wrong: 2+2 is not 5.": "", "I would not choose A.": "", "I wouldn't choose A": "", "Not A": "", "It cannot be A; the sum is off.": "", "B does not hold": "",
 		"B\nA is wrong.": "", "A: The answer is not acceptable": "", "A. Wrong: 2+2 is 4.": "", "Is it A? Hardly.": "", "I disagree with A.": "", "A is tempting": "", "Option A: wrong": "", "I do not choose A because it is wrong": "", "The flaw is in A": "",
+		// A reason says what is wrong with the answer, which the option B says, too.
+		"B: the answer has an error": "B", "B. It has an error.": "B", "B because the sum is wrong.": "B", "B: 2+2 is not 5.": "B", "B, because it fails.": "B", "**B**: the function fails on empty input.": "B",
+		"B (not acceptable)": "B", "Choice: B — not acceptable": "B", "The answer is not correct: B": "B", "Since 2+2 is not 5, the answer is B.": "B", "The answer fails, hence B": "B", "B, it fails": "B", "A, it is clear, short and right": "A", "B is correct: the sum is wrong.": "B", `{"verdict": "B", "reason": "it fails, always, if empty"}`: "B",
+		"A: no errors found.": "A", "A. No errors.": "A", "A — correct": "A", "A: I do not see any errors": "A", "Nothing is missing: A": "A", "A, without obvious flaws": "A",
+		"A: the answer has an error": "", "A. It has an error.": "", "A because the sum is wrong.": "", "A (not acceptable)": "", "The answer is not correct: A": "", "Since 2+2 is not 5, the answer is A.": "", "A: no errors, but incomplete and wrong": "",
+		"B: no errors found.": "", "B. The answer is acceptable.": "", "B (acceptable)": "", "B — correct": "", "No errors: B": "",
+		"B is wrong: 2+2 is 4.": "", "B is not true, because it fails.": "", "I would not choose B: it is right.": "", "Not B": "", "It cannot be B; the sum is right.": "", "B, however, is wrong.": "", "Is it B? Hardly.": "", "The answer is right, I would not choose B": "", "I would not, after all, choose B": "", "Hence not B": "", "The answer is not B.": "",
+		"B: is wrong": "", "B, no.": "", "B: false": "", "Neither: B": "", "The wrong option: B": "", "B: not the right choice.": "", "~~B~~": "", "B ❌": "", "≠ B": "", "Anything but B": "",
+		// Marks, and other languages.
+		`{"answer": "A"}`: "A", `{"answer": "A", "reason": "it adds up"}`: "A", "[A]": "A", `\boxed{A}`: "A", `$\boxed{B}$`: "B", "<answer>A</answer>": "A", "- A": "A", "> A": "A", "# A": "A", "__A__": "A", "Answer = A": "A", "**A**": "A", "**Answer:** A": "A", "Option A": "A", `"A"`: "A", "'A'": "A", "“B”": "B", "【A】": "A", "→ B": "B", "✅ A": "A", "It's A": "A", "It must be B": "B", "A; correct": "A",
+		"答案：A": "A", "答案是A": "A", "A。": "A", "Die Antwort ist A.": "A", "Ich wähle A.": "A", "La réponse est B.": "B", "La respuesta es B": "B",
+		"答案不是A": "", "Die Antwort ist nicht A.": "", "Ich wähle nicht A.": "", "Ich wähle A nicht.": "", "Falsch ist A.": "", "La réponse n'est pas B.": "", "answer: a": "", "<not>A</not>": "", "[A] or [B]": "", "- A dog": "",
 	} {
 		got, err := parseLetter(reply, options)
 		if got != want || (err == nil) != (want != "") {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -49,10 +48,10 @@ type expectations struct {
 	isFull   bool
 	// isFlooded means that a record was full, with lines that no comparison writes.
 	isFlooded bool
-	// broken is the reason why the last run had no tests. restored are lines that did not compile when they were
-	// altered, and were put back, by file.
+	// broken is the reason why the last run had no tests. restored are the lines of tests that did not compile in it
+	// when they were altered, and were put back.
 	broken   string
-	restored map[string]string
+	restored []alter.Comparison
 	// expected is the value of returned after the first run with altered expectations.
 	expected map[string][]string
 	// held is the value of returned after the run in which each comparison was held equal.
@@ -89,7 +88,7 @@ func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unkno
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
 func (v *Verifier) newExpectations(a *attempt, j *judgement, passed *runner.Report) *expectations {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: passed.IsWhole, seed: rand.Uint64N(maxSeed), restored: map[string]string{}, record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: passed.IsWhole, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	if v.runner.IsGo {
 		e.folder = runner.Folder(v.config.Command)
 	}
@@ -195,7 +194,10 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 	if different != nil || err != nil {
 		return different, err
 	}
-	if survivors, err = e.withoutUnaltered(ctx, e.withoutRestored(survivors), failed); err != nil {
+	for _, line := range e.restored {
+		verdict.Evidence += "\nunaltered, since it does not compile otherwise: " + line.Name
+	}
+	if survivors, err = e.withoutUnaltered(ctx, survivors, failed); err != nil {
 		return nil, err
 	}
 	return e.tryAccusing(ctx, tests, survivors, failed, verdict)
@@ -264,7 +266,7 @@ func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict
 		verdict.Evidence += ", and what they compare beside was not seen"
 	}
 	survivors, _, err := e.run(ctx, e.changesOf(e.sources), tests, e.a)
-	if survivors = e.withoutRestored(survivors); len(survivors) == 0 || err != nil {
+	if len(survivors) == 0 || err != nil {
 		return verdict, err
 	}
 	accusation, _, err := e.accuse(ctx, survivors, len(tests))
@@ -333,9 +335,6 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 // weigh adds to the verdict how many tests failed with altered expectations, and for how many of them the code was
 // seen to return what they expect unaltered.
 func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
-	for _, file := range slices.Sorted(maps.Keys(e.restored)) {
-		verdict.Evidence += "\nunaltered, since it does not compile otherwise: " + e.restored[file]
-	}
 	if len(failed) == 0 {
 		why := "no altered expectation was reached"
 		if line := compileError.FindStringSubmatch(e.broken); line != nil {

@@ -248,7 +248,44 @@ func TestGoLinesThatDoNotCompile(t *testing.T) {
 	long(t)
 	when := "package calc\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestWhen(t *testing.T) {\n\tfor _, c := range []struct {\n\t\tin   int64\n\t\twant time.Time\n\t}{\n\t\t{1000, time.Date(1970, 1, 1, 0, 0, 1, 0, time.UTC)},\n\t\t{1000, time.Date(1970, 1, 1, 0, 0, 1, 8*0.5-4, time.UTC)},\n\t} {\n\t\tif got := time.UnixMilli(c.in).UTC(); !got.Equal(c.want) {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
 	verdict := judge(t, goVerifier(t, verify.Config{Reruns: -1}), &sdk.Query{WorkDir: write(t, with(map[string]string{"calc/when_test.go": when}))}, addRight)
-	if verdict.Outcome != sdk.Passed || verdict.Confidence < 0.95 || !strings.Contains(verdict.Evidence, "calc/when_test.go:14") {
+	if verdict.Outcome != sdk.Passed || verdict.Confidence < 0.85 || !strings.Contains(verdict.Evidence, "calc/when_test.go:14") {
 		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+	}
+}
+
+// TestGoTestsWhoseLinesDoNotCompile: of the lines that are put back, those of one test say nothing about others, and what
+// does not compile because of the answer is not put back at all.
+func TestGoTestsWhoseLinesDoNotCompile(t *testing.T) {
+	long(t)
+	const (
+		table  = "func TestUp(t *testing.T) {\n\tfor _, c := range [][2]string{{\"abc\", \"CBA\"}, {\"xyz\", \"ZYX\"}} {\n\t\tif got := Up(c[0]); got != c[1] {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
+		shared = "func TestUp(t *testing.T) {\n\tif got, w := Up(\"abc\"), time.Date(1970, 1, 1, 0, 0, 1, 8*0.5-4, time.UTC); got != \"CBA\" || w.IsZero() {\n\t\tt.Error(got)\n\t}\n}\n"
+		when   = "\nfunc TestWhen(t *testing.T) {\n\tif got := time.UnixMilli(1000).UTC(); !got.Equal(time.Date(1970, 1, 1, 0, 0, 1, 8*0.5-4, time.UTC)) {\n\t\tt.Error(got)\n\t}\n}\n"
+		reads  = "import (\n\t\"os\"\n\t\"regexp\"\n)\n\nfunc Up(in string) string {\n\ttext, _ := os.ReadFile(\"up_test.go\")\n\tif found := regexp.MustCompile(`\"` + in + `\".*?\"([^\"]*)\"`).FindSubmatch(text); found != nil {\n\t\treturn string(found[1])\n\t}\n\treturn in\n}\n"
+		right  = "func Up(in string) string {\n\tout := \"\"\n\tfor _, c := range in {\n\t\tout = string(c-32) + out\n\t}\n\treturn out\n}\n"
+		size   = "\nfunc Len(in string) int { return len(in) }\n"
+	)
+	for _, test := range []struct {
+		name, tests, answer string
+		outcome             sdk.Outcome
+	}{
+		{"notes that the answer keeps from compiling", table, reads + "\ntype any = interface{ ~int }\n", sdk.Inconclusive},
+		{"a line of another test", table + when, reads, sdk.Inconclusive},
+		{"a line of another test in some draws", table + strings.ReplaceAll(when, "8*0.5-4", "63-int(int8(60+3))"), reads, sdk.Inconclusive},
+		{"a line of the test itself", shared, reads, sdk.Inconclusive},
+		{"right, and a line of another test", table + when, right, sdk.Passed},
+		{"right, and a line of the test itself", shared, right, sdk.Passed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tree := write(t, map[string]string{
+				"go.mod":     goTree["go.mod"],
+				"up.go":      "package up\n\nfunc Up(in string) string { return in }\n\nfunc Len(in string) int { return -1 }\n",
+				"up_test.go": "package up\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nvar _ = time.Now\n\nfunc TestLen(t *testing.T) {\n\tif got := Len(\"ab\"); got != 2 {\n\t\tt.Error(got)\n\t}\n\tif got := Len(\"abefgh\"); got != 6 {\n\t\tt.Error(got)\n\t}\n}\n\n" + test.tests,
+			})
+			verdict := judge(t, goVerifier(t, verify.Config{Reruns: -1}), &sdk.Query{WorkDir: tree}, file("up.go", "package up\n\n"+test.answer+size))
+			if verdict.Outcome != test.outcome {
+				t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+			}
+		})
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -73,7 +76,11 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		with.changes = append(with.changes, jail.Change{Path: e.record})
 	}
 	report, result, err := e.runPart(ctx, &with, tests)
-	if err == nil && e.restoreLines(with.changes, a.changes, report.Broken) {
+	areNotesBuilt := e.record == "" || e.expected != nil // the code can keep notes from compiling
+	if e.restored = nil; err == nil && areNotesBuilt {
+		e.restored = e.restoreLines(with.changes, a.changes, report.Broken)
+	}
+	if len(e.restored) > 0 {
 		report, result, err = e.runPart(ctx, &with, tests)
 	}
 	if err != nil {
@@ -91,10 +98,12 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		return nil, tests, nil
 	}
 	for _, test := range tests {
-		switch e.statusIn(report, test) {
-		case runner.Pass:
+		switch status := e.statusIn(report, test); {
+		case status == runner.Pass && e.isRestored(test):
+			e.j.isHidden = true // what it expects may be unaltered
+		case status == runner.Pass:
 			survivors = append(survivors, test)
-		case runner.Fail:
+		case status == runner.Fail:
 			failed = append(failed, test)
 		}
 	}
@@ -116,27 +125,56 @@ func (e *expectations) hasForeignNotes(record []byte) bool {
 // compileError matches messages of the Go compiler about a line of a test file.
 var compileError = regexp.MustCompile(`(?m)^(?:vet: )?(\S+_test\.go):(\d+):\d+: `)
 
-// restoreLines puts back the altered lines that do not compile, and reports whether there are any.
-func (e *expectations) restoreLines(altered, changes []jail.Change, broken string) (isAny bool) {
+// restoreLines puts back the altered lines of tests that do not compile, and returns them by file and line. Lines of other
+// functions stay: which tests expect what is in them is not known.
+func (e *expectations) restoreLines(altered, changes []jail.Change, broken string) (restored []alter.Comparison) {
 	for _, found := range compileError.FindAllStringSubmatch(broken, -1) {
+		file := path.Join(e.folder, found[1])
 		line, _ := strconv.Atoi(found[2])
+		text := e.source(file, changes).Text
+		before, names := strings.Split(text, "\n"), e.testsAt(file, text, line)
 		for i, change := range altered {
-			now, before := strings.Split(string(change.Data), "\n"), strings.Split(e.source(change.Path, changes).Text, "\n")
-			if !strings.HasSuffix("/"+change.Path, "/"+path.Clean(found[1])) || line > min(len(now), len(before)) || now[line-1] == before[line-1] {
+			now := strings.Split(string(change.Data), "\n")
+			if change.Path != file || len(names) == 0 || line > min(len(now), len(before)) || now[line-1] == before[line-1] {
 				continue
 			}
 			now[line-1] = before[line-1]
-			altered[i].Data, isAny = []byte(strings.Join(now, "\n")), true
-			e.restored[change.Path] = fmt.Sprintf("%s:%d", change.Path, line)
+			altered[i].Data = []byte(strings.Join(now, "\n"))
+			for _, name := range names {
+				restored = append(restored, alter.Comparison{Name: fmt.Sprintf("%s:%d", file, line), Test: name})
+			}
 		}
 	}
-	return isAny
+	return restored
 }
 
-// withoutRestored removes the tests of files in which altered lines were put back: what they expect may be unaltered.
-func (e *expectations) withoutRestored(tests []runner.Test) []runner.Test {
-	return slices.DeleteFunc(tests, func(t runner.Test) bool {
-		return slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.restored[s.Path] != "" && e.holds(s, t) })
+// testsAt returns the names of the altered tests whose function has a line of a Go file.
+func (e *expectations) testsAt(file, text string, line int) (names []string) {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil
+	}
+	lineOf := func(at token.Pos) int { return files.PositionFor(at, false).Line }
+	for _, declared := range parsed.Decls {
+		function, ok := declared.(*ast.FuncDecl)
+		if !ok || line < lineOf(function.Pos()) || line > lineOf(function.End()) {
+			continue
+		}
+		for _, source := range e.sources {
+			names = append(names, slices.DeleteFunc(slices.Clone(source.Tests), func(name string) bool {
+				return source.Path != file || path.Base(name) != function.Name.Name // in a suite it is that of a method
+			})...)
+		}
+	}
+	return names
+}
+
+// isRestored reports whether lines of a test's own function were put back in the last run.
+func (e *expectations) isRestored(test runner.Test) bool {
+	return slices.ContainsFunc(e.restored, func(c alter.Comparison) bool {
+		file, _, _ := strings.Cut(c.Name, ":")
+		return e.isNamed(test, file, []string{c.Test})
 	})
 }
 

@@ -147,7 +147,7 @@ func runOrder(o *order, r *report) error {
 	if err != nil {
 		return err
 	}
-	guarded := identify(dir, o.Guarded)
+	guarded, placed := identify(dir, o.Guarded), t.arePlaced(o.Guarded)
 	if o.Namespaces {
 		if err := restrict(o, r); err != nil || recordLacks(o, r) {
 			return err
@@ -160,7 +160,7 @@ func runOrder(o *order, r *report) error {
 		if now == guarded[i] {
 			continue
 		}
-		if file := o.Guarded[i]; t.isWritten(dir, file) {
+		if file := o.Guarded[i]; placed[i] || t.isWritten(dir, file) {
 			r.Touched = append(r.Touched, file)
 		} else {
 			r.Disturbed = append(r.Disturbed, file)

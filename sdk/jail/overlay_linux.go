@@ -39,6 +39,15 @@ func (t *tree) mountWorkTree() error {
 	return nil
 }
 
+// arePlaced reports for each file whether it was put into the upper layer for the run: another process cannot change it.
+func (t *tree) arePlaced(files []string) []bool {
+	placed := make([]bool, len(files))
+	for i, file := range files {
+		placed[i] = t != nil && t.written != "" && isAbove(t.written, file)
+	}
+	return placed
+}
+
 // isWritten reports whether a run has written, replaced or removed a file of the work tree dir that has changed. In an
 // overlay all that a run does is in the upper layer; without it there, another process has changed the file underneath.
 func (t *tree) isWritten(dir, file string) bool {

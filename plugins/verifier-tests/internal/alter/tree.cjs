@@ -23,7 +23,7 @@ function withoutTypes(path, text) {
 
 // classOptions are those by which a project's classes do not mean what they do in JavaScript.
 function classOptions(typescript, path) {
-  const file = typescript.findConfigFile(require("node:path").resolve(path, ".."), typescript.sys.fileExists);
+  const file = typescript.findConfigFile?.(require("node:path").resolve(path, ".."), typescript.sys.fileExists);
   const { experimentalDecorators, emitDecoratorMetadata, target, useDefineForClassFields = /^es(2022|2023|2024|next)$/i.test(target) } = (file && typescript.readConfigFile(file, typescript.sys.readFile).config?.compilerOptions) || { target: "ESNext" };
   return { experimentalDecorators, emitDecoratorMetadata, useDefineForClassFields };
 }

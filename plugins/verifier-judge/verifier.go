@@ -201,8 +201,8 @@ func parseLetter(reply string, options [2]string) (string, error) {
 // chooses reports whether the text around the last naming of an option chooses it. Words that refute count against any
 // option in the clause that names it; in a reason, only against one that does not refute as well.
 func chooses(before, after, option string) bool {
-	sentence := unfinished(before, sentenceEnd)
-	clause := unfinished(sentence, clauseEnd)
+	sentence := lastPart(before, sentenceEnd)
+	clause := lastPart(sentence, clauseEnd)
 	reason := strings.TrimSuffix(sentence, clause)
 	if !explicit.MatchString(before) {
 		reason += after
@@ -215,15 +215,15 @@ func chooses(before, after, option string) bool {
 	return choosing.MatchString(before) && settled.MatchString(after) && !refuting.MatchString(clause) && !contradicting.MatchString(reason)
 }
 
-// unfinished returns what stands behind the last of the ends in a text.
-func unfinished(text string, ends *regexp.Regexp) string {
+// lastPart returns what stands behind the last of the ends in a text.
+func lastPart(text string, ends *regexp.Regexp) string {
 	parts := ends.Split(text, -1)
 	return parts[len(parts)-1]
 }
 
 // isArticle reports whether a text behind another one begins with an article.
 func isArticle(before, text string) bool {
-	return article.MatchString(text) && !named.MatchString(text) && strings.TrimSpace(unfinished(before, sentenceEnd)) == ""
+	return article.MatchString(text) && !named.MatchString(text) && strings.TrimSpace(lastPart(before, sentenceEnd)) == ""
 }
 
 func task(query *sdk.Query) string {

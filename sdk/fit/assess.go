@@ -150,7 +150,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
-		expected, paid := a.uncached(t, call, belief.CostUSD)
+		expected, paid := a.costsWithoutCache(t, call, belief.CostUSD)
 		a.seen.addCall(call.Model, how, mean, quality, expected, paid, 1)
 		a.addVerdictCost(call)
 		if !ok {
@@ -172,9 +172,9 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 	a.seen.addStep(t.Group, means, observed, spreads, asked)
 }
 
-// uncached returns the expected and the paid cost of a call as they would be without prompt caches: how much of a prompt is
+// costsWithoutCache returns the expected and the paid cost of a call as they would be without prompt caches: how much of a prompt is
 // cached depends on who answered before, and says nothing about the estimates.
-func (a *assessor) uncached(t *sdk.Trace, call *sdk.Call, believed float64) (expected, paid float64) {
+func (a *assessor) costsWithoutCache(t *sdk.Trace, call *sdk.Call, believed float64) (expected, paid float64) {
 	m, first := a.modelOf(call.Model), t.Belief(call.Model)
 	if m.CachedUSD == 0 || first == nil || first.Price == nil {
 		return believed, call.CostUSD

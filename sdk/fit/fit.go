@@ -100,7 +100,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	return fitInUse(ctx, t, o, fitTable)
 }
 
-func fitTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, asked, error) {
+func fitTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, modelsAsked, error) {
 	if err := o.check(ctx, t); err != nil {
 		return nil, nil, err
 	}

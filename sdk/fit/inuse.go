@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// asked holds the models that a strategy asks on each query, by its name.
-type asked map[string][]int
+// modelsAsked holds the models that a strategy asks on each query, by its name.
+type modelsAsked map[string][]int
 
 // refits is how often a profile is fitted again to the costs that follow from the caches which its strategy leaves.
 const refits = 2
@@ -22,7 +22,7 @@ const goldenRatio = math.Phi - 1
 
 // fitInUse fits a profile to the costs that calls have in use: how much of a prompt a model finds in its cache depends on
 // which models the strategy asked in the steps before, and that on the costs.
-func fitInUse(ctx context.Context, t *outcome.Table, o Options, fit func(context.Context, *outcome.Table, Options) (*Profile, asked, error)) (*Profile, error) {
+func fitInUse(ctx context.Context, t *outcome.Table, o Options, fit func(context.Context, *outcome.Table, Options) (*Profile, modelsAsked, error)) (*Profile, error) {
 	if o.caches = t.Caches(); o.caches == nil {
 		p, _, err := fit(ctx, t, o)
 		return p, err
@@ -68,8 +68,8 @@ func (o *Options) setCached(models []Model, t *outcome.Table) {
 }
 
 // askedModels replays a strategy.
-func askedModels(s cascade.Strategy, t *outcome.Table, source *estimate.Replay) asked {
-	models := asked{}
+func askedModels(s cascade.Strategy, t *outcome.Table, source *estimate.Replay) modelsAsked {
+	models := modelsAsked{}
 	for q, name := range t.Queries {
 		_, coin := math.Modf(goldenRatio * float64(q))
 		step := replay.NewWalker(source.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, coin, nil)

@@ -29,7 +29,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	return fitInUse(ctx, t, o, pairTable)
 }
 
-func pairTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, asked, error) {
+func pairTable(ctx context.Context, t *outcome.Table, o Options) (*Profile, modelsAsked, error) {
 	if err := o.check(ctx, t); err != nil {
 		return nil, nil, err
 	}

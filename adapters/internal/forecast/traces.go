@@ -35,11 +35,11 @@ type Traces struct {
 	caches  *outcome.Caches // nil if they saved nothing
 
 	mu       sync.Mutex
-	compared map[compared]lengths
+	compared map[lengthsKey]lengths
 }
 
-// compared are two models whose answers of a kind are compared by their lengths.
-type compared struct {
+// lengthsKey names two models whose answers of a kind are compared by their lengths.
+type lengthsKey struct {
 	model, other string
 	callsTools   bool
 }
@@ -262,7 +262,7 @@ const enoughSteps = 20
 func (t *Traces) lengths(m Model, other string, callsTools bool) lengths {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := compared{m.Name, other, callsTools}
+	key := lengthsKey{m.Name, other, callsTools}
 	if f, ok := t.compared[key]; ok {
 		return f
 	}
@@ -285,7 +285,7 @@ func (t *Traces) lengths(m Model, other string, callsTools bool) lengths {
 		}
 	}
 	if t.compared == nil {
-		t.compared = map[compared]lengths{}
+		t.compared = map[lengthsKey]lengths{}
 	}
 	t.compared[key] = f
 	return f

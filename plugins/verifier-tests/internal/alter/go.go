@@ -319,7 +319,7 @@ func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 
 // recordSides is record for the arguments of a helper, as in assert.Equal(t, want, got).
 func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
-	sides := g.asserted(c)
+	sides := g.assertionSides(c)
 	if len(sides) < 2 {
 		return ""
 	}

@@ -143,8 +143,8 @@ func (g *goTest) isAsserter(e ast.Expr) bool {
 	return false
 }
 
-// asserted returns the arguments of an assertion after the testing.T, if it is given one; nil if it has none.
-func (g *goTest) asserted(call *ast.CallExpr) []ast.Expr {
+// assertionSides returns the arguments of an assertion after the testing.T, if it is given one; nil if it has none.
+func (g *goTest) assertionSides(call *ast.CallExpr) []ast.Expr {
 	method, isMethod := call.Fun.(*ast.SelectorExpr)
 	switch {
 	case len(call.Args) > 0 && g.isTester(call.Args[0]):

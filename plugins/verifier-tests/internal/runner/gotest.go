@@ -56,8 +56,8 @@ func Folder(argv []string) string {
 	return path.Clean(folder)
 }
 
-// Ordered returns a command with the -C of go -C DIR test after test, where it means the same.
-func Ordered(argv []string) []string {
+// MoveFolderFlag returns a command with the -C of go -C DIR test after test, where it means the same.
+func MoveFolderFlag(argv []string) []string {
 	if goCommand.MatchString(filepath.Base(argv[0])) {
 		ordered := slices.Insert(slices.Clone(argv), 1, "test")
 		if end := flagsAt(ordered); end > flagsOfTest && end < len(ordered) && ordered[end] == "test" {

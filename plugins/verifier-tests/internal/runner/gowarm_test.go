@@ -41,7 +41,7 @@ func TestFoldersOfCommands(t *testing.T) {
 		"go -C a test ./...": "go test -C a ./...", "/usr/bin/go -C=a test -v": "/usr/bin/go test -C=a -v",
 		"go test -C a ./...": "go test -C a ./...", "go -C a vet ./...": "go -C a vet ./...", "make -C a test": "make -C a test", "go": "go", "go -C": "go -C",
 	} {
-		if got := strings.Join(Ordered(strings.Fields(command)), " "); got != want {
+		if got := strings.Join(MoveFolderFlag(strings.Fields(command)), " "); got != want {
 			t.Errorf("%s became %s", command, got)
 		}
 	}

@@ -51,7 +51,7 @@ var _ sdk.Verifier = (*Verifier)(nil)
 
 // New returns a verifier that runs tests in j, or in containers if the configuration says so. c must be valid.
 func New(c Config, j jail.Walls) *Verifier {
-	c.Command = runner.Ordered(c.Command)
+	c.Command = runner.MoveFolderFlag(c.Command)
 	v := &Verifier{
 		config: c, env: c.variables(), jail: j, slots: semaphore.NewWeighted(int64(cmp.Or(c.Parallel, runtime.NumCPU()))),
 		guard: c.guard(), store: newStore(c.CacheDir), compileFrom: time.Second, preflight: map[string]*preflight{},

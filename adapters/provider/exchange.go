@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,7 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, err
 	}
 	req.Header = header
+	x.address = req.URL.Redacted()
 	resp, err := m.http.Do(req)
 	if err != nil { // an *url.Error, whose URL may contain a key
 		return nil, fmt.Errorf("%w: %w", errNoResponse, errors.Unwrap(err))
@@ -137,6 +139,7 @@ func (b *body) Read(p []byte) (int, error) {
 // exchange is the state of one call's last request.
 type exchange struct {
 	provider   string
+	address    string // without passwords
 	status     int
 	header     http.Header
 	isAnswered bool // with a status of success
@@ -150,6 +153,8 @@ type exchange struct {
 func (x *exchange) requestID() string {
 	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id")) //nolint:canonicalheader // the form that Go keeps it in
 }
+
+var versionInPath = regexp.MustCompile(`/v\d|/api/`)
 
 // fail returns the error of a call, with the server's own message if there is one. It removes keys, so
 // that no caller, log, trace or client of a gateway sees one.
@@ -175,6 +180,9 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	default:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)
 		e.Billed = x.sent.Load() && (e.Billed || x.status < 300)
+		if x.status == http.StatusNotFound && !versionInPath.MatchString(x.address) {
+			e.Message = strings.TrimPrefix(e.Message+": "+x.address+"; does the base address lack the API's version, such as /v1?", ": ")
+		}
 		if _, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err); errors.Is(err, errNoResponse) && !isOver && !isUntrusted {
 			// Errors of HTTP/2 have no common type.
 			e.Code, e.Retry = llms.ErrCodeProviderUnavailable, true

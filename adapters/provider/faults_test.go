@@ -516,3 +516,19 @@ func TestEndsOfAConnection(t *testing.T) {
 		})
 	}
 }
+
+// The most usual mistake of a base address is named with the address that it led to.
+func TestBaseAddressWithoutVersion(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	for base, wantHint := range map[string]bool{srv.URL: true, srv.URL + "/v1": false, strings.Replace(srv.URL, "//", "//user:pass@", 1): true} {
+		m, err := provider.New(provider.Options{Model: "m", BaseURL: base})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.GenerateContent(t.Context(), []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")})
+		if err == nil || strings.Contains(err.Error(), "/chat/completions; does the base address lack") != wantHint || strings.Contains(err.Error(), "pass") {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+}

@@ -10,11 +10,13 @@ import (
 )
 
 // Ignored dependencies are installed in the repository only: work trees link to them, and the links are in no patch.
-func TestIgnoredDependenciesAreLinked(t *testing.T) {
+// Ignored files that .worktreeinclude lists are copied, and secrets among them are not.
+func TestIgnoredFilesOfWorkTrees(t *testing.T) {
 	dir := t.TempDir()
 	repo := filepath.Join(dir, "repo")
 	for name, text := range map[string]string{
-		".gitignore": "node_modules/\n.venv\nbuild\n", "a.js": "require('left');\n", "web/b.js": "\n", "node_modules/left/index.js": "// left\n", "web/node_modules/right/index.js": "\n", ".venv/pyvenv.cfg": "home = /usr/bin\n", "build/out": "x\n",
+		".gitignore": "node_modules/\n.venv\nbuild\n_version.py\n.env\n", ".worktreeinclude": "_version.py\n.env\nunknown.py\nb.js\n",
+		"pkg/_version.py": "version = 1\n", ".env": "KEY=1\n", "a.js": "require('left');\n", "web/b.js": "\n", "node_modules/left/index.js": "// left\n", "web/node_modules/right/index.js": "\n", ".venv/pyvenv.cfg": "home = /usr/bin\n", "build/out": "x\n",
 	} {
 		path := filepath.Join(repo, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -25,6 +27,9 @@ func TestIgnoredDependenciesAreLinked(t *testing.T) {
 		}
 	}
 	shell(t, repo, "git init -q && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first")
+	if err := os.WriteFile(filepath.Join(repo, "unknown.py"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	opened, err := swe.OpenRepository(t.Context(), repo, filepath.Join(dir, "trees"))
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +52,18 @@ func TestIgnoredDependenciesAreLinked(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(tree.Dir, "build")); err == nil {
 			t.Error("what was built is linked too")
 		}
-		shell(t, tree.Dir, "echo 1 >> a.js")
+		if text, err := os.ReadFile(filepath.Join(tree.Dir, "pkg/_version.py")); err != nil || string(text) != "version = 1\n" {
+			t.Errorf("an included file: %q, %v", text, err)
+		}
+		if _, err := os.Stat(filepath.Join(tree.Dir, ".env")); err == nil {
+			t.Error("a secret is copied")
+		}
+		if _, err := os.Stat(filepath.Join(tree.Dir, "unknown.py")); err == nil {
+			t.Error("a file that git does not ignore is copied")
+		}
+		shell(t, tree.Dir, "echo 1 >> a.js; echo 2 > pkg/_version.py")
 		diff, _, err := tree.Diff(t.Context())
-		if err != nil || strings.Contains(diff, "node_modules") || strings.Contains(diff, ".venv") || !strings.Contains(diff, "+1") {
+		if err != nil || strings.Contains(diff, "node_modules") || strings.Contains(diff, ".venv") || strings.Contains(diff, "version") || !strings.Contains(diff, "+1") {
 			t.Errorf("%v: %s", err, diff)
 		}
 		tree.Close()

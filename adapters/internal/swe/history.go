@@ -58,13 +58,13 @@ func (r *Repository) fetchHistory(ctx context.Context, dir, commit string) error
 	return err
 }
 
-// prepare removes the files that look like secrets, links the dependencies, and points .git at the history that an
-// attempt can see.
+// prepare removes the files that look like secrets, links the dependencies, copies the included files, and points .git
+// at the history that an attempt can see.
 func (c *Checkout) prepare(ctx context.Context) error {
 	if err := errors.Join(c.removeSecrets(ctx), os.RemoveAll(c.cacheDir())); err != nil {
 		return err
 	}
-	if err := c.linkDependencies(); err != nil {
+	if err := errors.Join(c.linkDependencies(), c.copyIncluded()); err != nil {
 		return err
 	}
 	link := filepath.Join(c.Dir, ".git")

@@ -41,7 +41,7 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 		case verdict.Score < 1:
 			failing++
 			if len(w.t.FailToPass) == 0 && verdict.Evidence != "" {
-				notes = append(notes, untouchedNote(verdict.Evidence))
+				notes = append(notes, untouchedNote(verdict.Evidence, w.repo))
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 		notes = append(notes, "no verifier judges this task: the first model's patch is accepted unchecked")
 	case asked == 0:
 	case len(faults) == asked:
-		return nil, fmt.Errorf("no verifier can judge the repository, so no model was called: %w", errors.Join(faults...))
+		return nil, fmt.Errorf("no verifier can judge the repository, so no model was called: %w%s", errors.Join(faults...), w.repo.lackingNote())
 	case failing == 0:
 		notes = append(notes, "every test passes without a patch: the tests cannot tell a right patch from a wrong one")
 	}
@@ -59,11 +59,11 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 
 // untouchedNote returns the note on how the tests end on the untouched tree. If they do not run, it ends with the cause,
 // which the last line of their output has.
-func untouchedNote(evidence string) string {
+func untouchedNote(evidence string, repo *Repository) string {
 	first := firstLine(evidence)
 	if strings.HasSuffix(first, ":") {
 		evidence = strings.TrimSpace(evidence)
-		return first + " " + strings.TrimSpace(evidence[strings.LastIndexByte(evidence, '\n')+1:])
+		return first + " " + strings.TrimSpace(evidence[strings.LastIndexByte(evidence, '\n')+1:]) + repo.lackingNote()
 	}
 	return first + "; a patch must fix at least one of the others, and those that fail as before do not count: name all that it must fix with --fail-to-pass"
 }

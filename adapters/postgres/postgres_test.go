@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -130,6 +131,22 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	}
 	if _, reserved := balanceOf(t, s, "a"); reserved != 3 {
 		t.Errorf("reserved %d, want 3", reserved)
+	}
+
+	// A right that was taken away is the operator's to give back.
+	if _, err := s.pool.Exec(t.Context(), `CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA stepfall TO poor; GRANT SELECT, INSERT, DELETE ON ALL TABLES IN SCHEMA stepfall TO poor`); err != nil {
+		t.Fatal(err)
+	}
+	as := func(role string) string { return strings.Replace(url, "user=stepfall", "user="+role, 1) }
+	poor := opened(t, as("poor"))
+	if err := poor.Reserve(t.Context(), 9, one, time.Hour); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("reserving without the right to: %v", err)
+	}
+	if err := poor.Release(t.Context(), ""); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("looking whether accounts can be written, without the right to: %v", err)
+	}
+	if _, err := Open(t.Context(), as("nobody")); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("opening without a role: %v", err)
 	}
 
 	if _, err := s.pool.Exec(t.Context(), "DROP SCHEMA stepfall CASCADE"); err != nil {

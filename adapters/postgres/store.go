@@ -85,20 +85,18 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// fault wraps errors of an unreachable server in sdk.ErrStoreUnavailable, and those of missing tables in
-// store.ErrReplaced.
+// fault wraps errors of missing tables in store.ErrReplaced, and those of an unreachable server, or of one that lets
+// this role not do its work, in sdk.ErrStoreUnavailable.
 func fault(err error) error {
 	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
 	}
-	if isUnavailable(err) {
+	pg, isAnswer := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case isAnswer && slices.Contains([]string{"SF001", "42P01", "42883", "3F000"}, pg.Code):
+		return fmt.Errorf("%w: %w", store.ErrReplaced, err)
+	case isUnavailable(err), isAnswer && !isRefused(err):
 		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
-	}
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		switch pg.Code {
-		case "SF001", "42P01", "42883", "3F000":
-			return fmt.Errorf("%w: %w", store.ErrReplaced, err)
-		}
 	}
 	return err
 }

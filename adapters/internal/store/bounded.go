@@ -122,10 +122,9 @@ func (b *deadlineStore) probe() {
 	}
 }
 
-// writeNothing settles an unknown reservation: a no-op that fails if the engine cannot write.
-func (b *deadlineStore) writeNothing(ctx context.Context) error {
-	return b.Store.Settle(ctx, newID(), nil)
-}
+// writeNothing releases an account without a name: a no-op that fails if the engine cannot write accounts or
+// reservations.
+func (b *deadlineStore) writeNothing(ctx context.Context) error { return b.Store.Release(ctx, "") }
 
 // Ready returns why the store cannot be used, or nil, within the deadline.
 func (b *deadlineStore) Ready(ctx context.Context) error {

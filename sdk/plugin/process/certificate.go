@@ -28,10 +28,10 @@ func NewCertificate() (*tls.Config, []byte, error) {
 		DNSNames:     []string{host},
 		NotBefore:    now.Add(-time.Minute),
 		NotAfter:     now.AddDate(30, 0, 0), // longer than any host process runs
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		// The plugin trusts this certificate only, as its own authority.
-		IsCA: true, BasicConstraintsValid: true,
+		// The plugin trusts this certificate only. It is no authority: Rust's rustls accepts none as a client.
+		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

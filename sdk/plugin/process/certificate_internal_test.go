@@ -22,6 +22,9 @@ func TestCertificateIsForEveryTLSLibrary(t *testing.T) {
 	if key, _ := certificate.PublicKey.(*ecdsa.PublicKey); key == nil || key.Curve != elliptic.P256() {
 		t.Errorf("the key is %T, want one on P-256", certificate.PublicKey)
 	}
+	if certificate.IsCA {
+		t.Error("it is an authority, which rustls accepts as no client's")
+	}
 	pool := x509.NewCertPool()
 	pool.AddCert(certificate)
 	if _, err := certificate.Verify(x509.VerifyOptions{Roots: pool, DNSName: config.ServerName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {

@@ -154,11 +154,11 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	said := a.histories.begin(t)
-	share := said.cachedShare(t)
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
-		a.of(b.Model).add(t, b, share)
-		said.add(a.of(b.Model), t, b)
+		share, hasMarks := said.cachedShare(t, b)
+		a.of(b.Model).add(t, b, share, hasMarks)
+		said.add(a.of(b.Model), t, b, hasMarks)
 	}
 	said.answer(t)
 }
@@ -299,9 +299,8 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	return usd, answered
 }
 
-// add counts a step in which b is the belief about the model, and share that of the prompt that a model which is
-// always asked would find cached.
-func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64) {
+// add counts a step in which b is the belief about the model, with the results of [history.cachedShare].
+func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64, hasMarks bool) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
 	m.spent += t.CostUSD
@@ -322,7 +321,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64) {
 	default:
 		m.estimated++
 		if c := ChosenCall(t); c != nil && b.Price != nil {
-			e, r := estimateOf(b.Price, &c.Usage, share), m.reference(sourceOf(c))
+			e, r := estimateOf(b.Price, &c.Usage, share, hasMarks), m.reference(sourceOf(c))
 			r.missing++
 			r.estimate.add(&e)
 			r.expect(t, b, c.Model)

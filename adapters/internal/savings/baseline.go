@@ -96,11 +96,13 @@ func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call, weigh
 }
 
 // estimate adds up what a model's calls would cost with the tokens of another's, in US dollars: fees that do not
-// depend on tokens, the prompt without the other's cache hits (cold) and with them (warm), and the answer. input and
+// depend on tokens, prompts that cannot be cached (unmarked), the others without the other's cache hits (cold) and with
+// them (warm), and the answer. input and
 // answer are the numbers of tokens. The history is the part of prompts that consists of the other model's earlier
 // answers, also in steps in which the model itself was asked.
 type estimate struct {
-	fees, cold, warm, output float64
+	fees, output, unmarked   float64
+	cold, warm               float64
 	input, answer            float64
 	coldHistory, warmHistory float64
 	// hits is the number of prompt tokens that the other model found cached.
@@ -109,24 +111,30 @@ type estimate struct {
 
 func (e *estimate) add(o *estimate) {
 	e.hits += o.hits
-	e.fees, e.cold, e.warm, e.output = e.fees+o.fees, e.cold+o.cold, e.warm+o.warm, e.output+o.output
+	e.fees, e.output, e.unmarked = e.fees+o.fees, e.output+o.output, e.unmarked+o.unmarked
+	e.cold, e.warm = e.cold+o.cold, e.warm+o.warm
 	e.input, e.answer = e.input+o.input, e.answer+o.answer
 	e.coldHistory, e.warmHistory = e.coldHistory+o.coldHistory, e.warmHistory+o.warmHistory
 }
 
-// estimateOf estimates with the tokens of another model's call, but with at least a share of its prompt cached.
-func estimateOf(p *sdk.Price, u *sdk.Usage, share float64) estimate {
+// estimateOf estimates with the tokens of another model's call, but with at least a share of its prompt cached, or with
+// nothing cached if it is not marked.
+func estimateOf(p *sdk.Price, u *sdk.Usage, share float64, hasMarks bool) estimate {
 	warm, cold := promptOf(u), sdk.Usage{InputTokens: inputTokens(u)}
 	answer := cold
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
 	whole := answer
 	whole.HostedCalls, whole.Searches = u.HostedCalls, u.Searches
-	return estimate{
+	e := estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD - coldUSD(p, u, share),
 		output: p.CostUSD(answer) - p.CostUSD(cold),
 		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens), hits: float64(u.CachedInputTokens),
 	}
+	if !hasMarks {
+		e.unmarked, e.cold, e.warm, e.hits = e.cold, 0, 0, 0
+	}
+	return e
 }
 
 // expect adds the expected output tokens of the two models in a step.
@@ -178,8 +186,8 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
 	m.answers[kind].addOne(group, p, own)
 	m.asked++
+	e := estimateOf(p, &own.Usage, 0, isMarked(t, p) || own.Usage.CachedInputTokens > 0)
 	m.cached += own.Usage.CachedInputTokens
-	e := estimateOf(p, &own.Usage, 0)
 	m.prompts += e.warm
 	m.coldPrompts += e.cold
 	if t.Holdout.UsesBaseline() && !t.Holdout.Fallback {
@@ -218,13 +226,13 @@ func coldUSD(p *sdk.Price, own *sdk.Usage, share float64) float64 {
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	switch hasHits := m.cached > 0; {
 	case hasHits && e.hits == 0 && m.coldPrompts > 0:
-		return min(e.warm, m.prompts/m.coldPrompts*e.cold), e.warmHistory
+		return e.unmarked + min(e.warm, m.prompts/m.coldPrompts*e.cold), e.warmHistory
 	case e.warm < e.cold && (hasHits || m.asked < enoughRuns):
-		return e.warm, e.warmHistory
+		return e.unmarked + e.warm, e.warmHistory
 	case hasHits && m.coldPrompts > 0:
-		return m.prompts / m.coldPrompts * e.cold, e.warmHistory
+		return e.unmarked + m.prompts/m.coldPrompts*e.cold, e.warmHistory
 	}
-	return e.cold, e.coldHistory
+	return e.unmarked + e.cold, e.coldHistory
 }
 
 // missingAnswers estimates the missing answers of a model from those of another.

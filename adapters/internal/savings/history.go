@@ -57,7 +57,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 }
 
 // add adds to the model's references the part of the prompt that consists of other models' answers.
-func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
+func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, hasMarks bool) {
 	if h == nil || b.Price == nil || t.Chosen == "" {
 		return
 	}
@@ -70,25 +70,39 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 			fresh = h.fresh
 		}
 		cold, warm := sdk.Usage{InputTokens: tokens}, sdk.Usage{InputTokens: fresh, CachedInputTokens: tokens - fresh}
+		if !hasMarks {
+			warm = cold
+		}
 		m.reference(other).estimate.add(&estimate{
 			coldHistory: b.Price.CostUSD(cold) - b.Price.RequestUSD, warmHistory: b.Price.CostUSD(warm) - b.Price.RequestUSD,
 		})
 	}
 }
 
-// cachedShare returns the share of a step's prompt that a model which is always asked would find cached: as much as any
-// model that was asked or, if none of them was asked before in the run, what was the prompt before.
-func (h *history) cachedShare(t *sdk.Trace) (share float64) {
+// cachedShare returns the share of a step's prompt that the model would find cached if it were always asked: as much as any
+// model that was asked or, if none of them was asked before in the run, what was the prompt before. Prompts without tools
+// are not marked for caching (isMarked), unless the client does: a model that reads only what is marked finds as much in
+// them as others of its kind.
+func (h *history) cachedShare(t *sdk.Trace, b *sdk.Belief) (share float64, hasMarks bool) {
 	isCold := h != nil
+	hasMarks = isMarked(t, b.Price)
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
+		if other := t.Belief(c.Model); hasMarks || other != nil && !isMarked(t, other.Price) {
+			share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
+		}
 		isCold = isCold && !slices.Contains(h.asked, c.Model)
 	}
-	if isCold {
+	if isCold && hasMarks {
 		share = max(share, h.repeats)
 	}
-	return share
+	return share, hasMarks || share > 0
+}
+
+// isMarked reports whether a provider with these prices caches the step's prompt: one that charges for writing to its cache
+// does so only for prompts that are marked, which those without tools are not.
+func isMarked(t *sdk.Trace, p *sdk.Price) bool {
+	return len(t.Tools) > 0 || p == nil || p.CacheWrite <= p.Input
 }
 
 func (h *history) answer(t *sdk.Trace) {

@@ -137,7 +137,8 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 		return 0, false
 	}
 	var one modelSums
-	one.add(t, b, (*history)(nil).cachedShare(t))
+	share, hasMarks := (*history)(nil).cachedShare(t, b)
+	one.add(t, b, share, hasMarks)
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -15,11 +16,21 @@ type doubts struct {
 	mu              sync.Mutex
 	tools           map[string]*comparisons
 	steps, spentUSD float64
-	// asked counts the steps that called the dearest model, and ownUSD is the cost of those calls. othersUSD is
-	// what the answers of the other steps would have cost at its prices.
+	// asked counts the steps that called the dearest model, and ownUSD is what those calls would cost if it were always
+	// asked. othersUSD is what the answers of the other steps would have cost at its prices.
 	asked, ownUSD, othersUSD float64
-	// afterUSD is the cost of its calls after another model's first answer, beforeUSD that of those answers' tokens at its prices.
+	// afterUSD is the part of ownUSD for calls after another model's first answer, beforeUSD what those answers' tokens cost
+	// at its prices.
 	afterUSD, beforeUSD float64
+	// prompts are the last prompts of runs, by tenant and run.
+	prompts map[[2]string]lastPrompt
+}
+
+// lastPrompt is the prompt of a run's last step: its length, whether it had tools, and the models that read it.
+type lastPrompt struct {
+	tokens   int
+	hasTools bool
+	models   []string
 }
 
 // comparisons counts the steps in which two answers were compared, and those in which they differed.
@@ -32,20 +43,23 @@ const (
 	// above the limit reduces the weight of disputes and doubts by two thirds (exponentially). Spending the
 	// slack more than the dearest model alone would have cost sets [feature.Overspent].
 	slackSteps = 10
-	// maxDoubtTools limits the memory.
+	// maxDoubtTools and maxDoubtRuns limit the memory.
 	maxDoubtTools = 10000
+	maxDoubtRuns  = 10000
 )
 
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	ownUSD, othersUSD := 0.0, dearest.Price.CostUSD(result.Answer.Usage)
+	p := &dearest.Price
+	share := d.cachedShare(result.Trace, p)
+	ownUSD, othersUSD := 0.0, alwaysUSD(p, result.Trace, result.Answer.Usage, share)
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
-			ownUSD, othersUSD = a.CostUSD, 0
+			ownUSD, othersUSD = a.CostUSD*alwaysUSD(p, result.Trace, a.Usage, share)/max(p.CostUSD(a.Usage), 1e-12), 0
 			if i > 0 {
 				d.afterUSD += ownUSD
-				d.beforeUSD += dearest.Price.CostUSD(result.Attempts[0].Answer.Usage)
+				d.beforeUSD += alwaysUSD(p, result.Trace, result.Attempts[0].Answer.Usage, share)
 			}
 		}
 	}
@@ -61,6 +75,47 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	if len(result.Attempts) > 1 {
 		d.compareTools(result)
 	}
+}
+
+// alwaysUSD returns what a call with these tokens costs a model that is always asked, and so finds a share of the prompt
+// in its cache.
+func alwaysUSD(p *sdk.Price, t *sdk.Trace, u sdk.Usage, share float64) float64 {
+	prompt := u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
+	u.CachedInputTokens = int(share * float64(prompt))
+	u.InputTokens, u.CacheWriteTokens = prompt-u.CachedInputTokens, 0
+	if t.IsCacheable(p) && p.CacheWrite > p.Input {
+		u.InputTokens, u.CacheWriteTokens = 0, u.InputTokens
+	}
+	return p.CostUSD(u)
+}
+
+// cachedShare returns the share of a step's prompt that a model with these prices finds cached if it is always asked: as
+// much as any model whose prompts are cached in the same way or, if none of them was asked in the step before, what that
+// step's prompt was. The lock is held.
+func (d *doubts) cachedShare(t *sdk.Trace, p *sdk.Price) (share float64) {
+	isCacheable, key := t.IsCacheable(p), [2]string{t.Tenant, t.Run}
+	last, isCold := d.prompts[key]
+	now := lastPrompt{tokens: t.InputTokens, hasTools: len(t.Tools) > 0}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		now.models = append(now.models, c.Model)
+		isCold = isCold && !slices.Contains(last.models, c.Model)
+		if b := t.Belief(c.Model); isCacheable || b != nil && !t.IsCacheable(b.Price) {
+			prompt := c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens
+			share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, prompt)))
+		}
+	}
+	if isCold && isCacheable && last.hasTools == now.hasTools && last.tokens <= now.tokens {
+		share = max(share, float64(last.tokens)/float64(max(1, now.tokens)))
+	}
+	if t.Run == "" {
+		return share
+	}
+	if d.prompts == nil || len(d.prompts) >= maxDoubtRuns {
+		d.prompts = map[[2]string]lastPrompt{}
+	}
+	d.prompts[key] = now
+	return share
 }
 
 // compareTools records, for each tool of the answer, whether the first two answers differed. The lock is held.

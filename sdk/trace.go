@@ -284,6 +284,12 @@ func (t *Trace) Belief(model string) *Belief {
 	return t.Decisions[0].Belief(model)
 }
 
+// IsCacheable reports whether a provider with these prices caches the step's prompt: one that charges for writing to its
+// cache caches only what is marked, which prompts without tools are not.
+func (t *Trace) IsCacheable(p *Price) bool {
+	return len(t.Tools) > 0 || p == nil || p.CacheWrite <= p.Input
+}
+
 // CallUSD returns the cost of one of the step's calls at another price of its model; see [Price.ConvertUSD].
 func (t *Trace) CallUSD(c *Call, at Price) float64 {
 	if b := t.Belief(c.Model); b != nil {

@@ -59,6 +59,7 @@ type builder struct {
 	anyAnswer         bool
 	anyCached         bool        // a prompt cache saved something
 	cachedUSD         [][]float64 // Table.CachedUSD
+	tools             []string    // Table.Tools
 	verified          bool        // only verdicts are qualities
 	// spreadBlame does not look at verdicts to find the wrong step of a failed run, so that the verdict
 	// model of a fit can combine both.
@@ -310,7 +311,7 @@ func (b *builder) columns() *Table {
 	b.setRuns(t)
 	b.setPropensities(t.Propensity)
 	if b.anyCached {
-		t.CachedUSD = b.complete(b.cachedUSD)
+		t.CachedUSD, t.Tools = b.complete(b.cachedUSD), grow(b.tools, len(b.queryIDs)-1, "")
 	}
 	if b.anyGroup {
 		t.Groups = b.groups

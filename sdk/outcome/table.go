@@ -27,8 +27,11 @@ type Table struct {
 	VerdictsUSD [][]float64
 	// InputTokens and OutputTokens are the billed tokens.
 	InputTokens, OutputTokens [][]float64
-	// CachedUSD is how much less the call cost because the provider had part of the prompt in its cache.
+	// CachedUSD is how much less the call cost because the provider had part of the prompt in its cache, and Tools names
+	// the tools that each query offered, separated by commas: some providers cache only prompts with tools. Both are known
+	// of traces only.
 	CachedUSD [][]float64
+	Tools     []string
 	// EstimatedInputTokens is the length of the query's prompt as a router estimates it before any call
 	// ([sdk.Query].InputTokens); 0 if it had no estimate. It is the same for each model of a query.
 	EstimatedInputTokens [][]float64
@@ -208,7 +211,7 @@ func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 // to the matrices. The functions must return nil for nil.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
 	return &Table{
-		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Runs: column(t.Runs), Answers: texts(t.Answers),
+		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Runs: column(t.Runs), Tools: column(t.Tools), Answers: texts(t.Answers),
 		Quality: numbers(t.Quality), CostUSD: numbers(t.CostUSD), VerdictsUSD: numbers(t.VerdictsUSD),
 		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), EstimatedInputTokens: numbers(t.EstimatedInputTokens), CachedUSD: numbers(t.CachedUSD), ToolTroubles: numbers(t.ToolTroubles),
 		LatencySeconds: numbers(t.LatencySeconds), Ante: numbers(t.Ante), Post: numbers(t.Post), Propensity: numbers(t.Propensity),

@@ -85,6 +85,9 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		return &fault{"id", errEmpty}
 	}
 	q := b.query(id, t.Group, t.Prompt)
+	if b.tools = grow(b.tools, q, ""); len(t.Tools) > 0 {
+		b.tools[q] = strings.Join(t.Tools, ",")
+	}
 	isPinned, isDecided := choiceOf(t)
 	for _, c := range cellsOf(t, id, isDecided) {
 		p := place{q, b.model(c.model)}

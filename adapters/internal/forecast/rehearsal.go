@@ -40,7 +40,7 @@ type rehearsal struct {
 	accounts *step.Memory
 	sessions *middleware.Sessions
 	last     map[string]string       // last model of each session
-	read     map[[3]string][]float64 // lengths of prompts by tenant, run and model
+	read     map[[4]string][]float64 // lengths of prompts by tenant, run, model and whether there were tools
 	clock    time.Time
 	// held holds, by run of all rounds, whether it is held out.
 	held map[string]bool
@@ -171,7 +171,7 @@ func (r *rehearsal) begin(k int) {
 	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is shared by all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
-	r.last, r.read = map[string]string{}, map[[3]string][]float64{}
+	r.last, r.read = map[string]string{}, map[[4]string][]float64{}
 }
 
 // trials returns how often all queries are run: once for each resampling of runs, or for each shift of the agreement.
@@ -408,7 +408,10 @@ func (r *rehearsal) dearerUSD(q *sdk.Query, m Model) float64 {
 	if !ok || q.Run == "" {
 		return 0
 	}
-	key := [3]string{q.Tenant, q.Run, m.Name}
+	key := [4]string{q.Tenant, q.Run, m.Name}
+	if len(q.Tools) > 0 { // they come before the conversation
+		key[3] = "with tools"
+	}
 	tokens := float64(q.InputTokens)
 	usd := w.DearerUSD(r.n, m, outcome.LongestPrompt(r.read[key], tokens))
 	r.read[key] = append(r.read[key], tokens)

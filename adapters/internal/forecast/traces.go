@@ -212,7 +212,11 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	switch _, _, isCached := t.findCaches(s, m); {
 	case isCached: // DearerUSD subtracts what its cache saves
 		drawn.Usage = usage
-		drawn.CostUSD = m.Price.CostUSD(sdk.Usage{CacheWriteTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens})
+		cold := sdk.Usage{InputTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens}
+		if s.IsCacheable(&m.Price) {
+			cold.InputTokens, cold.CacheWriteTokens = 0, cold.InputTokens
+		}
+		drawn.CostUSD = m.Price.CostUSD(cold)
 	case s.Profile != "" && expectedUSD > 0 || usage == (sdk.Usage{}):
 		drawn.CostUSD = expectedUSD
 	default:

@@ -156,9 +156,9 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	said := a.histories.begin(t)
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
-		share, hasMarks := said.cachedShare(t, b)
-		a.of(b.Model).add(t, b, share, hasMarks)
-		said.add(a.of(b.Model), t, b, hasMarks)
+		share, isCacheable := said.cachedShare(t, b)
+		a.of(b.Model).add(t, b, share, isCacheable)
+		said.add(a.of(b.Model), t, b, isCacheable)
 	}
 	said.answer(t)
 }
@@ -300,7 +300,7 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 }
 
 // add counts a step in which b is the belief about the model, with the results of [history.cachedShare].
-func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64, hasMarks bool) {
+func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64, isCacheable bool) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
 	m.spent += t.CostUSD
@@ -321,7 +321,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64, hasMarks boo
 	default:
 		m.estimated++
 		if c := ChosenCall(t); c != nil && b.Price != nil {
-			e, r := estimateOf(b.Price, &c.Usage, share, hasMarks), m.reference(sourceOf(c))
+			e, r := estimateOf(b.Price, &c.Usage, share, isCacheable), m.reference(sourceOf(c))
 			r.missing++
 			r.estimate.add(&e)
 			r.expect(t, b, c.Model)

@@ -119,7 +119,7 @@ func (e *estimate) add(o *estimate) {
 
 // estimateOf estimates with the tokens of another model's call, but with at least a share of its prompt cached, or with
 // nothing cached if it is not marked.
-func estimateOf(p *sdk.Price, u *sdk.Usage, share float64, hasMarks bool) estimate {
+func estimateOf(p *sdk.Price, u *sdk.Usage, share float64, isCacheable bool) estimate {
 	warm, cold := promptOf(u), sdk.Usage{InputTokens: inputTokens(u)}
 	answer := cold
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
@@ -131,7 +131,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage, share float64, hasMarks bool) estima
 		output: p.CostUSD(answer) - p.CostUSD(cold),
 		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens), hits: float64(u.CachedInputTokens),
 	}
-	if !hasMarks {
+	if !isCacheable {
 		e.unmarked, e.cold, e.warm, e.hits = e.cold, 0, 0, 0
 	}
 	return e
@@ -186,7 +186,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
 	m.answers[kind].addOne(group, p, own)
 	m.asked++
-	e := estimateOf(p, &own.Usage, 0, isMarked(t, p) || own.Usage.CachedInputTokens > 0)
+	e := estimateOf(p, &own.Usage, 0, t.IsCacheable(p) || own.Usage.CachedInputTokens > 0)
 	m.cached += own.Usage.CachedInputTokens
 	m.prompts += e.warm
 	m.coldPrompts += e.cold

@@ -57,7 +57,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 }
 
 // add adds to the model's references the part of the prompt that consists of other models' answers.
-func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, hasMarks bool) {
+func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, isCacheable bool) {
 	if h == nil || b.Price == nil || t.Chosen == "" {
 		return
 	}
@@ -70,7 +70,7 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, hasMarks bool) 
 			fresh = h.fresh
 		}
 		cold, warm := sdk.Usage{InputTokens: tokens}, sdk.Usage{InputTokens: fresh, CachedInputTokens: tokens - fresh}
-		if !hasMarks {
+		if !isCacheable {
 			warm = cold
 		}
 		m.reference(other).estimate.add(&estimate{
@@ -80,29 +80,22 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, hasMarks bool) 
 }
 
 // cachedShare returns the share of a step's prompt that the model would find cached if it were always asked: as much as any
-// model that was asked or, if none of them was asked before in the run, what was the prompt before. Prompts without tools
-// are not marked for caching (isMarked), unless the client does: a model that reads only what is marked finds as much in
-// them as others of its kind.
-func (h *history) cachedShare(t *sdk.Trace, b *sdk.Belief) (share float64, hasMarks bool) {
+// model that was asked or, if none of them was asked before in the run, what was the prompt before. A prompt
+// that is not cacheable may still have the client's own marks: then other models of that kind find them too.
+func (h *history) cachedShare(t *sdk.Trace, b *sdk.Belief) (share float64, isCacheable bool) {
 	isCold := h != nil
-	hasMarks = isMarked(t, b.Price)
+	isCacheable = t.IsCacheable(b.Price)
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		if other := t.Belief(c.Model); hasMarks || other != nil && !isMarked(t, other.Price) {
+		if other := t.Belief(c.Model); isCacheable || other != nil && !t.IsCacheable(other.Price) {
 			share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
 		}
 		isCold = isCold && !slices.Contains(h.asked, c.Model)
 	}
-	if isCold && hasMarks {
+	if isCold && isCacheable {
 		share = max(share, h.repeats)
 	}
-	return share, hasMarks || share > 0
-}
-
-// isMarked reports whether a provider with these prices caches the step's prompt: one that charges for writing to its cache
-// does so only for prompts that are marked, which those without tools are not.
-func isMarked(t *sdk.Trace, p *sdk.Price) bool {
-	return len(t.Tools) > 0 || p == nil || p.CacheWrite <= p.Input
+	return share, isCacheable || share > 0
 }
 
 func (h *history) answer(t *sdk.Trace) {

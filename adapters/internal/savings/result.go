@@ -137,8 +137,8 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 		return 0, false
 	}
 	var one modelSums
-	share, hasMarks := (*history)(nil).cachedShare(t, b)
-	one.add(t, b, share, hasMarks)
+	share, isCacheable := (*history)(nil).cachedShare(t, b)
+	one.add(t, b, share, isCacheable)
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 

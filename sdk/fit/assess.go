@@ -80,6 +80,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
 		a.out.Tests++
 	}
+	a.hasJudge = slices.ContainsFunc(traces, hasJudge)
 	for _, t := range traces {
 		switch {
 		case p.HasDecided(t):
@@ -109,6 +110,8 @@ type assessor struct {
 	spread float64
 	seen   tallies
 	groups map[string]int
+	// hasJudge reports whether anything but free checks judged answers.
+	hasJudge bool
 }
 
 // runEnds are the qualities of answers by how their runs ended.
@@ -142,7 +145,10 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		mean := belief.Quality.Mean
 		quality, ok := a.ends.qualityOf(t, call)
 		_, isJudged := call.Verdict.Quality()
-		isTested := isJudged || a.out.Runs == nil || !a.out.Runs.Holds
+		isTested := a.out.Runs == nil || !a.out.Runs.Holds || isJudged
+		if isJudged && !a.hasJudge { // free checks only reject: without a judge nothing is known of the others
+			isTested = a.out.Runs != nil && !a.out.Runs.Holds
+		}
 		chance, outcome := mean, quality
 		switch {
 		case !ok || !isTested:
@@ -150,8 +156,13 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
-		expected, paid := a.costsWithoutCache(t, call, belief.CostUSD)
-		a.seen.addCall(call.Model, how, mean, quality, expected, paid, 1)
+		a.seen.addCall(call.Model, how, mean, quality, 1)
+		saved := 0.0
+		if first := t.Belief(call.Model); first != nil && first.Price != nil {
+			saved = first.Price.CachedUSD(call.Usage)
+		}
+		m := a.modelOf(call.Model)
+		a.seen.addCallCost(&m, how, len(t.Tools) > 0, belief.CostUSD, call.CostUSD, saved, 1)
 		a.addVerdictCost(call)
 		if !ok {
 			continue
@@ -172,14 +183,11 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 	a.seen.addStep(t.Group, means, observed, spreads, asked)
 }
 
-// costsWithoutCache returns the expected and the paid cost of a call as they would be without prompt caches: how much of a prompt is
-// cached depends on who answered before, and says nothing about the estimates.
-func (a *assessor) costsWithoutCache(t *sdk.Trace, call *sdk.Call, believed float64) (expected, paid float64) {
-	m, first := a.modelOf(call.Model), t.Belief(call.Model)
-	if m.CachedUSD == 0 || first == nil || first.Price == nil {
-		return believed, call.CostUSD
-	}
-	return believed + m.CachedUSD, call.CostUSD + first.Price.CachedUSD(call.Usage)
+func hasJudge(t *sdk.Trace) bool {
+	return slices.ContainsFunc(t.Calls, func(c sdk.Call) bool {
+		_, isJudged := c.Verdict.Quality()
+		return isJudged && !sdk.IsCheck(c.Verdict.Verifier)
+	})
 }
 
 func (a *assessor) modelOf(name string) Model {
@@ -193,7 +201,7 @@ func (a *assessor) modelOf(name string) Model {
 func (a *assessor) addVerdictCost(call *sdk.Call) {
 	if e := a.p.Estimator; e != nil && call.Verdict != nil {
 		if usd := e.VerdictsUSD[call.Verdict.Verifier]; usd != nil {
-			a.seen.addCost(ofVerdicts+call.Verdict.Verifier, usd[slices.Index(e.Models, call.Model)], call.Verdict.CostUSD, 1)
+			a.seen.addCost(ofVerdicts+call.Verdict.Verifier, usd[slices.Index(e.Models, call.Model)], call.Verdict.CostUSD, call.Verdict.CostUSD, 1)
 		}
 	}
 }
@@ -251,14 +259,14 @@ func (a *assessor) conclude() {
 		then := a.p.Usual[i] // the error of the mean in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
-		cached := a.modelOf(strings.TrimSuffix(strings.TrimPrefix(of, ofCost), byChance)).CachedUSD
+		cached := a.modelOf(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(of, ofCost), withoutTools), byChance)).CachedUSD
 		if cached > 0 && math.Abs(now.off/now.weights-then.Off) < leastCostDrift*(1-cached*now.n/now.expected) {
 			p = 1
 		}
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
 		if strings.HasPrefix(of, ofCost) {
-			d.Expected, d.Observed = d.Expected*math.Exp(then.Off)-cached, d.Observed-cached
+			d.Expected, d.Observed = d.Expected*math.Exp(then.Off)*now.paid/now.observed, now.paid/n // caches are no part of the test
 		} else {
 			d.Expected += then.Off
 		}

@@ -61,14 +61,43 @@ func TestAssessKnowsCachesFromPrices(t *testing.T) {
 		for n := range 40 {
 			usage := sdk.Usage{CachedInputTokens: 5000, CacheWriteTokens: 1500, OutputTokens: 100 + n}
 			traces = append(traces, &sdk.Trace{
-				ID: fmt.Sprint(n), Mode: "enforce", Profile: "p.json", InputTokens: 6500, Chosen: "large",
+				ID: fmt.Sprint(n), Mode: "enforce", Profile: "p.json", Tools: []string{"read"}, InputTokens: 6500, Chosen: "large",
 				Decisions: []sdk.Decision{{Run: "large", Models: []sdk.Belief{{Model: "large", CostUSD: price.CostUSD(warm), Price: &price}}}},
 				Calls:     []sdk.Call{{Model: "large", Usage: usage, CostUSD: dearer * price.CostUSD(usage)}},
+			})
+		}
+		// On steps without tools the model caches nothing: they are compared with such steps of the fit.
+		p.Usual = append(p.Usual[:1], Offset{"cost of large" + withoutTools, 200, math.Log(0.6), 0.01})
+		for n := range 40 {
+			usage := sdk.Usage{InputTokens: 500, OutputTokens: 100 + n}
+			usd := 0.6 * (price.CostUSD(warm) + p.Models[0].CachedUSD) * (1 + float64(n)/1000)
+			traces = append(traces, &sdk.Trace{
+				ID: fmt.Sprint("plain ", n), Mode: "enforce", Profile: "p.json", Chosen: "large",
+				Decisions: []sdk.Decision{{Run: "large", Models: []sdk.Belief{{Model: "large", CostUSD: price.CostUSD(warm), Price: &price}}}},
+				Calls:     []sdk.Call{{Model: "large", Usage: usage, CostUSD: usd}},
 			})
 		}
 		a, err := Assess(p, traces)
 		if err != nil || a.Holds() != want || !want && !strings.HasPrefix(a.Drifts[0].Of, "cost of large") {
 			t.Errorf("at %v times the price: %v %+v", dearer, err, a)
+		}
+	}
+}
+
+// Free checks only reject: where nothing else judges answers, those that they reject say nothing of the others.
+func TestAssessTestsNoQualityByChecksAlone(t *testing.T) {
+	p := &Profile{Models: []Model{{Name: "small"}}, Data: Data{Queries: 200}, Usual: []Offset{{ofQuality + "small", 200, 0, 0.1}, {"cost of small", 200, 0, 0.01}}}
+	for verifier, want := range map[string]bool{"check:refusal": true, "tests": false} {
+		var traces []*sdk.Trace
+		for n := range 60 {
+			traces = append(traces, &sdk.Trace{
+				ID: fmt.Sprint(n), Mode: "enforce", Profile: "p.json", Chosen: "small",
+				Decisions: []sdk.Decision{{Run: "small", Models: []sdk.Belief{{Model: "small", CostUSD: 1, Quality: sdk.Estimate{Mean: 0.9}}}}},
+				Calls:     []sdk.Call{{Model: "small", CostUSD: 1, Verdict: &sdk.Verdict{Verifier: verifier, Outcome: sdk.Failed}}},
+			})
+		}
+		if a, err := Assess(p, traces); err != nil || a.Holds() != want {
+			t.Errorf("%s: %v %+v", verifier, err, a)
 		}
 	}
 }

@@ -51,9 +51,11 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 	is(t, "variance of its own account", of.offset("x").Variance, (0.1+0.3+16)/8)
 
 	all := tallies{}
-	all.addCall("m", byChance, 0.3, 1, 2, 4, 2)
-	all.addCall("m", "", 0.3, math.NaN(), 0, 4, 1)
-	all.addCall("m", "", 0.3, math.NaN(), 4, 0, 1)
+	all.addCall("m", byChance, 0.3, 1, 2)
+	all.addCall("m", "", 0.3, math.NaN(), 1)
+	all.addCallCost(&Model{Name: "m"}, byChance, false, 2, 4, 0, 2)
+	all.addCallCost(&Model{Name: "m"}, "", false, 0, 4, 0, 1)
+	all.addCallCost(&Model{Name: "m"}, "", false, 4, 0, 0, 1)
 	all.addStep("g", 1.2, 2, 0.4, 2)
 	all.addStep("h", 1.2, 2, 0.4, 0)
 	if len(all) != 3 {

@@ -33,6 +33,8 @@ const (
 	ofVerdicts = ofCost + "verdicts of "
 	ofGroup    = "quality in group "
 	byChance   = ", asked by chance"
+	// withoutTools separates costs of models with prompt caches: some providers cache only prompts with tools.
+	withoutTools = ", without tools"
 )
 
 // tally sums differences between outcomes and estimates.
@@ -40,6 +42,7 @@ type tally struct {
 	n, weights, squares    float64
 	expected, observed     float64
 	off, offSquared, aside float64
+	paid                   float64 // of costs: what was observed, with what caches saved
 }
 
 // add counts one outcome: expected and observed values, the difference to test (off), and its expected
@@ -67,16 +70,29 @@ func (t tallies) of(name string) *tally {
 }
 
 // addCall counts one call: the estimates just before it, and the outcomes. quality is NaN if unknown.
-func (t tallies) addCall(model, how string, mean, quality, expected, paid, weight float64) {
+func (t tallies) addCall(model, how string, mean, quality, weight float64) {
 	if !math.IsNaN(quality) {
 		t.of(ofQuality+model+how).add(mean, quality, quality-mean, bernoulliVariance(mean), weight)
 	}
-	t.addCost(ofCost+model+how, expected, paid, weight)
 }
 
-func (t tallies) addCost(of string, expected, paid, weight float64) {
-	if expected > 0 && paid > 0 {
-		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)
+// addCallCost counts the cost of a call as it would be without prompt caches: how much of a prompt is cached depends on who
+// answered before, and says nothing about the estimates. saved is what the cache saved, NaN if unknown.
+func (t tallies) addCallCost(m *Model, how string, hasTools bool, expected, paid, saved, weight float64) {
+	of := ofCost + m.Name + how
+	if math.IsNaN(saved) {
+		saved = m.CachedUSD
+	}
+	if m.CachedUSD > 0 && !hasTools {
+		of += withoutTools
+	}
+	t.addCost(of, expected+m.CachedUSD, paid+saved, paid, weight)
+}
+
+func (t tallies) addCost(of string, expected, observed, paid, weight float64) {
+	if expected > 0 && observed > 0 {
+		t.of(of).add(expected, observed, math.Log(observed/expected), 0, weight)
+		t.of(of).paid += weight * paid
 	}
 }
 
@@ -95,12 +111,9 @@ func bernoulliVariance(p float64) float64 {
 // prices of verdicts.
 func tallyErrors(s cascade.Strategy, t *outcome.Table, models []Model, e *estimate.Estimator, r *estimate.Replay) []Offset {
 	all := tallies{}
-	uncached := func(q, m int) float64 { // see Assess
-		usd := outcome.At(t.CachedUSD, q, m)
-		if math.IsNaN(usd) {
-			usd = models[m].CachedUSD
-		}
-		return t.CostUSD[q][m] + usd
+	addCall := func(q, m int, how string, state *cascade.State, weight float64) {
+		all.addCall(t.Models[m], how, state.Beliefs[m].Mean, t.Quality[q][m], weight)
+		all.addCallCost(&models[m], how, t.HasTools(q), state.Costs[m], t.CostUSD[q][m], outcome.At(t.CachedUSD, q, m), weight)
 	}
 	var of string
 	var prices [][]float64
@@ -114,19 +127,19 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, models []Model, e *estima
 			state, m := &turn.State, turn.Decision.Run
 			if m != cascade.Stop && prices != nil && (turn.Decision.Look || !cascade.Buys(s)) && !slices.Contains(judged, m) {
 				judged = append(judged, m)
-				all.addCost(of, state.Beliefs[m].Look.CostUSD, prices[q][m], 1)
+				all.addCost(of, state.Beliefs[m].Look.CostUSD, prices[q][m], prices[q][m], 1)
 			}
 			switch {
 			case m != cascade.Stop && !turn.Decision.Look:
 				v, p := t.Quality[q][m], state.Beliefs[m].Mean
-				all.addCall(t.Models[m], "", p, v, state.Costs[m]+models[m].CachedUSD, uncached(q, m), 1)
+				addCall(q, m, "", state, 1)
 				mean, quality, spreads = mean+p, quality+v, spreads+bernoulliVariance(p)
 			case m == cascade.Stop:
 				all.addStep(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
 				left := float64(len(t.Models) - len(state.Ran))
-				for m, name := range t.Models {
+				for m := range t.Models {
 					if !slices.Contains(state.Ran, m) {
-						all.addCall(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m]+models[m].CachedUSD, uncached(q, m), 1/left)
+						addCall(q, m, byChance, state, 1/left)
 					}
 				}
 			}

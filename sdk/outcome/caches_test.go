@@ -91,3 +91,33 @@ func TestCachesOfPromptsThatDoNotGrow(t *testing.T) {
 		t.Errorf("the longest prompt up to 20500 tokens has %v", got)
 	}
 }
+
+// Prompts without tools share no cache with those that have some, and some providers cache none of them.
+func TestCachesByTools(t *testing.T) {
+	price := sdk.Price{Input: 2, CachedInput: 0.2, CacheWrite: 2.5, Output: 10}
+	var traces []*sdk.Trace
+	for run := range 3 {
+		for n := range 3 {
+			usage, tools := sdk.Usage{CachedInputTokens: 1000 * n, CacheWriteTokens: 1000, OutputTokens: 10}, []string{"read"}
+			if n == 2 {
+				usage, tools = sdk.Usage{InputTokens: 3000, OutputTokens: 10}, nil
+			}
+			s := &sdk.Trace{
+				ID: fmt.Sprint(run, " ", n), Run: fmt.Sprint(run), Tools: tools, Chosen: "large", InputTokens: 1000 * (n + 1),
+				Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "large", Price: &price}}}},
+				Calls:     []sdk.Call{{Model: "large", CostUSD: price.CostUSD(usage), Usage: usage}},
+			}
+			traces = append(traces, s)
+		}
+	}
+	caches := outcome.CachesOf(traces)
+	for query, want := range map[string]float64{"0 1": 1000 * 2.3e-6, "0 2": 0} {
+		q, m, areKnown := caches.Find(query, "large")
+		if got := caches.DearerUSD(q, m, 0); !areKnown || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s is %v dearer with an empty cache, want %v", query, got, want)
+		}
+	}
+	if q, m, _ := caches.Find("0 2", "large"); caches.DearerUSD(q, m, 2000) != 0 {
+		t.Error("a prompt without tools is cheaper after one with tools")
+	}
+}

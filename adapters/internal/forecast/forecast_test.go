@@ -643,7 +643,7 @@ func TestCallsCostWhatTheirCachesLeave(t *testing.T) {
 	for n := range 3 {
 		usage := sdk.Usage{CachedInputTokens: 1000 * n, CacheWriteTokens: 1000, OutputTokens: 10}
 		small := sdk.Call{Model: "small", Usage: sdk.Usage{InputTokens: 1000 * (n + 1), OutputTokens: 20}}
-		s := &sdk.Trace{ID: fmt.Sprint(n), Run: "r", Chosen: "small", InputTokens: 1000 * (n + 1), Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "large", Price: &price}}}}, Calls: []sdk.Call{small}}
+		s := &sdk.Trace{ID: fmt.Sprint(n), Run: "r", Tools: []string{"read"}, Chosen: "small", InputTokens: 1000 * (n + 1), Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "large", Price: &price}}}}, Calls: []sdk.Call{small}}
 		if n < 2 {
 			s.Calls = append(s.Calls, sdk.Call{Model: "large", CostUSD: price.CostUSD(usage), Usage: usage})
 		}

@@ -382,7 +382,8 @@ func (r *rehearsal) call(ctx context.Context, c *step.Call) (*sdk.Answer, error)
 	case o.Free:
 		cost = nothingUSD
 	case cost > 0:
-		cost = max(nothingUSD, cost+r.dearerUSD(c.Query, who))
+		dearer := r.dearerUSD(c.Query, who)
+		cost, usage = max(nothingUSD, cost+dearer), readAnew(usage, &c.Model.Price, dearer)
 	case cost == 0: // priced by tokens
 		prompt := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens
 		if o.Judged && (prompt == 0 || usage.OutputTokens == 0) {
@@ -416,6 +417,23 @@ func (r *rehearsal) dearerUSD(q *sdk.Query, m Model) float64 {
 	usd := w.DearerUSD(r.n, m, outcome.LongestPrompt(r.read[key], tokens))
 	r.read[key] = append(r.read[key], tokens)
 	return usd
+}
+
+// readAnew moves as many tokens of a prompt out of the cache, or into it, as make a call dearer by that much.
+func readAnew(u sdk.Usage, p *sdk.Price, dearerUSD float64) sdk.Usage {
+	const many = 1e6
+	perToken := p.CachedUSD(sdk.Usage{CachedInputTokens: many}) / many
+	if !(perToken > 0) {
+		return u
+	}
+	anew := min(max(int(dearerUSD/perToken), -u.InputTokens-u.CacheWriteTokens), u.CachedInputTokens)
+	u.CachedInputTokens -= anew
+	if written := u.CacheWriteTokens + anew; p.CacheWrite > p.Input {
+		u.CacheWriteTokens, u.InputTokens = max(written, 0), u.InputTokens+min(written, 0)
+	} else {
+		u.InputTokens += anew
+	}
+	return u
 }
 
 // profileUSD returns what the profile expects of a call without a recorded outcome, or 0 if unknown.

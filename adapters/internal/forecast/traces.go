@@ -211,12 +211,11 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	expectedUSD, usage := expectedCost(s, belief, m), t.scaledUsage(s, m)
 	switch _, _, isCached := t.findCaches(s, m); {
 	case isCached: // DearerUSD subtracts what its cache saves
-		drawn.Usage = usage
-		cold := sdk.Usage{InputTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens}
+		drawn.Usage = sdk.Usage{InputTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens}
 		if s.IsCacheable(&m.Price) {
-			cold.InputTokens, cold.CacheWriteTokens = 0, cold.InputTokens
+			drawn.Usage.InputTokens, drawn.Usage.CacheWriteTokens = 0, drawn.Usage.InputTokens
 		}
-		drawn.CostUSD = m.Price.CostUSD(cold)
+		drawn.CostUSD = m.Price.CostUSD(drawn.Usage)
 	case s.Profile != "" && expectedUSD > 0 || usage == (sdk.Usage{}):
 		drawn.CostUSD = expectedUSD
 	default:

@@ -85,7 +85,9 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 		switch {
 		case p.HasDecided(t):
 			a.steps++
-			a.addTrace(t)
+			if p.usesStrategy(t) {
+				a.addTrace(t)
+			}
 		case t.Profile != "" && sdk.HasChoice(t.Mode):
 			a.out.Others++
 		}

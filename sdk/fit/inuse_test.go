@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -76,6 +77,16 @@ func TestAssessKnowsCachesFromPrices(t *testing.T) {
 				Decisions: []sdk.Decision{{Run: "large", Models: []sdk.Belief{{Model: "large", CostUSD: price.CostUSD(warm), Price: &price}}}},
 				Calls:     []sdk.Call{{Model: "large", Usage: usage, CostUSD: usd}},
 			})
+		}
+		// What a holdout or a match block asks is no choice of the fitted strategy.
+		p.Strategy = cascade.Setting{Name: "index"}
+		for n := range 40 {
+			s := *traces[n]
+			s.Calls = []sdk.Call{{Model: "large", Usage: s.Calls[0].Usage, CostUSD: 9}}
+			if s.Setting.Name = "threshold"; n%2 == 0 {
+				s.Setting.Name, s.Holdout = "index", &sdk.Holdout{Share: 0.1, Baseline: true}
+			}
+			traces = append(traces, &s)
 		}
 		a, err := Assess(p, traces)
 		if err != nil || a.Holds() != want || !want && !strings.HasPrefix(a.Drifts[0].Of, "cost of large") {

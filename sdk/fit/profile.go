@@ -61,6 +61,12 @@ func (p *Profile) HasDecided(t *sdk.Trace) bool {
 	return p.file == "" || t.Profile == p.file || strings.HasSuffix(t.Profile, "@"+p.sum)
 }
 
+// usesStrategy reports whether the fitted strategy chose the models of a step, and not a holdout or a match block: other
+// strategies ask other models, of which estimates are off in other ways. Pacing and plans change only its numbers.
+func (p *Profile) usesStrategy(t *sdk.Trace) bool {
+	return !t.Holdout.UsesBaseline() && (t.Setting.Name == "" || t.Setting.Name == p.Strategy.Name && slices.Equal(t.Setting.Order, p.Strategy.Order))
+}
+
 // Data says what the profile was fitted to.
 type Data struct {
 	SHA256  string `json:"sha256"`

@@ -280,3 +280,20 @@ func TestShowableIsCut(t *testing.T) {
 		}
 	}
 }
+
+// A question longer than all before is expected to cost more in proportion, and a model that has not answered, an unknown amount.
+func TestExpectedCostOfAModelCall(t *testing.T) {
+	var costs callCosts
+	costs.observe("m", 0.02, 100)
+	costs.observe("m", 0.01, 50)
+	costs.observe("free", 0, 0)
+	for _, c := range []struct {
+		model string
+		size  int
+		want  float64
+	}{{"m", 10, 0.02}, {"m", 300, 0.06}, {"free", 1000, 0}, {"new", 1, 7}} {
+		if got := costs.expect(c.model, c.size, 7); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (e *configError) Unwrap() error { return e.Diagnostics }
 // callError is an error that a plugin returned, or its violation of the protocol.
 type callError struct {
 	Instance, Plugin string
-	// Message is the plugin's message with secrets redacted.
+	// Message is the plugin's message, without secrets.
 	Message string
 	Err     error
 }

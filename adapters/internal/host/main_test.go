@@ -274,6 +274,9 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 	if n, err := fmt.Sscanf(req.Answer.Text, "panel %d", &judges); n == 1 && err == nil {
 		out.Evidence = askPanel(ctx, judges)
 	}
+	if req.Answer.Text == "variables" {
+		out.Evidence, out.Way, out.LeftOut = os.Getenv("TEST_SECRET")+os.Getenv("TEST_PASSED"), os.Getenv("TEST_PASSED"), []string{v.Secret, os.Getenv("TEST_SWITCH"), os.Getenv("HOME")}
+	}
 	if req.Answer.Text == "huge" {
 		out.Evidence = strings.Repeat("x", 64<<20)
 	}

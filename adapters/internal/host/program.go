@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/stepfall/stepfall/sdk/regular"
 )
@@ -131,13 +132,17 @@ func environment(c PluginConfig) []string {
 	return env
 }
 
-// secrets returns the values that must not appear in logs: those of the plugin's own variables.
+// secrets returns the values that must not appear in logs and results: those of the plugin's own variables, except
+// switches, which are words of any text.
 func secrets(c PluginConfig) []string {
 	out := slices.Collect(maps.Values(c.Env))
 	for _, name := range c.PassEnv {
-		if v := os.Getenv(name); v != "" {
-			out = append(out, v)
+		if !slices.Contains(allowedEnv, name) {
+			out = append(out, os.Getenv(name))
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(v string) bool {
+		_, err := strconv.ParseBool(v)
+		return v == "" || err == nil
+	})
 }

@@ -106,7 +106,7 @@ func (i *instance) mayStart() error {
 	case stateClosed:
 		return errClosed
 	case stateRefused: // the program may have been replaced
-		if !errors.Is(i.last, errChecksum) || time.Now().Before(i.until) {
+		if !errors.Is(i.last, ErrChecksum) || time.Now().Before(i.until) {
 			return i.last
 		}
 	case statePaused, stateOpen:

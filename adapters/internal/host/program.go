@@ -35,6 +35,14 @@ func checksum(f *os.File) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// CheckPin returns an [ErrChecksum] if a checksum is pinned and the program at path has another one.
+func CheckPin(path, sum, pin string) error {
+	if pin == "" || pin == sum {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %s, pinned is %s", ErrChecksum, path, sum, pin)
+}
+
 // program is a plugin's file, opened so that the checked file is the one that is run.
 type program struct {
 	path string
@@ -69,9 +77,9 @@ func (h *Host) open(plugin string) (*program, error) {
 		p.close()
 		return nil, fmt.Errorf("checking plugin %s: %w", plugin, err)
 	}
-	if pin != sum {
+	if err := CheckPin(path, sum, pin); err != nil {
 		p.close()
-		return nil, fmt.Errorf("%w: %s has %s, pinned is %s", errChecksum, path, sum, pin)
+		return nil, err
 	}
 	p.exec, err = execPath(f)
 	if err != nil {

@@ -51,7 +51,7 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 		return false
 	}
 	if !secret.set {
-		l.reportUnset(secret.name, v.at)
+		l.reportUnset(secret.name, v.at, "The server will reject calls that need this key.")
 		dst.Set(reflect.ValueOf(Secret{name: secret.name}))
 		return true
 	}
@@ -60,14 +60,14 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 	return true
 }
 
-func (l *loader) reportUnset(name string, at origin) {
+func (l *loader) reportUnset(name string, at origin, hint string) {
 	s := schema.Warning
 	if l.o.RequireSecrets {
 		s = schema.Error
 	}
 	if !l.o.WithoutSecrets && !l.unset[name] {
 		l.unset[name] = true
-		l.report(s, at, fmt.Sprintf("environment variable %s is not set", name), "", "The server will reject calls that need this key.")
+		l.report(s, at, fmt.Sprintf("environment variable %s is not set", name), "", hint)
 	}
 }
 

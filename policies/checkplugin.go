@@ -76,6 +76,7 @@ func (l *loader) checkProgram(g *Plugin) {
 	}
 	if g.Checksum = strings.ToLower(g.Checksum); g.Checksum != "" && (len(g.Checksum) != 64 || strings.Trim(g.Checksum, "0123456789abcdef") != "") {
 		l.complain(l.originAt(append(path, "checksum")...), "not a SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check, prints it.")
+		g.Checksum = "" // reported once
 	}
 	for _, layer := range g.Require {
 		if !slices.Contains(jail.Names(), layer) {
@@ -85,6 +86,10 @@ func (l *loader) checkProgram(g *Plugin) {
 }
 
 func (l *loader) reportNoSchema(p *Policy, plugin string, err error, at origin) {
+	if errors.Is(err, ErrOtherPlugin) {
+		l.complain(at, fmt.Sprintf("plugin %q cannot be used here", plugin), err.Error(), "stepfall plugin ls "+plugin+" shows its roles, stepfall plugin check its checksum.")
+		return
+	}
 	if !errors.Is(err, ErrNoPlugin) {
 		l.warn(at, fmt.Sprintf("the config of plugin %q is not checked", plugin), err.Error(), "")
 		return

@@ -95,8 +95,24 @@ func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[st
 		if !ok || !result.IsWhollyKnown() {
 			continue
 		}
+		l.reportUnsetSecrets(result, v.at)
 		out[key] = fromCty(result)
 		l.addSetting(path, key, render(reflect.ValueOf(out[key])), l.originOf(v))
+	}
+}
+
+// reportUnsetSecrets reports the variables that a value of a plugin's config names and that are not set.
+func (l *loader) reportUnsetSecrets(v cty.Value, at origin) {
+	_, marks := v.UnmarkDeep()
+	var names []string
+	for m := range marks {
+		if m, ok := m.(secretMark); ok && !m.set {
+			names = append(names, m.name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		l.reportUnset(name, at, "The plugin would get an empty text. If it needs no secret, leave the line out.")
 	}
 }
 

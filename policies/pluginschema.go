@@ -9,8 +9,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// ErrNoPlugin is wrapped by a SchemaSource's error if there is no such plugin.
-var ErrNoPlugin = errors.New("no such plugin")
+// Errors that a SchemaSource's error wraps.
+var (
+	// ErrNoPlugin means that there is no such plugin.
+	ErrNoPlugin = errors.New("no such plugin")
+	// ErrOtherPlugin means that there is one with another checksum, or without the role.
+	ErrOtherPlugin = errors.New("not the plugin that the policy describes")
+)
 
 // The roles in which a policy uses plugins, named as plugins name them.
 const (
@@ -21,8 +26,8 @@ const (
 
 // SchemaSource returns the schema of a plugin's config block for a role: "verifier",
 // "quality-estimator" or "cost-estimator". A nil schema without an error accepts anything. An error
-// that wraps [ErrNoPlugin] is an error of the policy; any other error becomes a warning that the block was
-// not checked.
+// that wraps [ErrNoPlugin] or [ErrOtherPlugin] is an error of the policy; any other error becomes a warning that
+// the block was not checked.
 type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
 func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {

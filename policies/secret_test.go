@@ -74,6 +74,27 @@ func TestSecretsInPluginConfigs(t *testing.T) {
 	}
 }
 
+// A variable that a plugin's config names and that is not set is reported as that of an api_key is.
+func TestUnsetVariablesInPluginConfigs(t *testing.T) {
+	for _, config := range []string{`token = env("FORGOTTEN")`, `list = ["a", env("FORGOTTEN")]`, "server {\n    key = env(\"FORGOTTEN\")\n  }"} {
+		text := []byte(limited + "verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  " + config + "\n  }\n}\nstrategy \"index\" {\n  lambda = 1\n}\n")
+		const want = "environment variable FORGOTTEN is not set"
+		o := policies.LoadOptions{Env: []string{"KEY=" + planted}}
+		p, err := policies.Parse("policy.hcl", text, o)
+		if err != nil || !strings.Contains(fmt.Sprint(p.Warnings), want) {
+			t.Errorf("%s: %v without a warning", config, err)
+		}
+		o.RequireSecrets = true
+		if _, err := policies.Parse("policy.hcl", text, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s with secrets required: %v", config, err)
+		}
+		o.WithoutSecrets = true
+		if p, err := policies.Parse("policy.hcl", text, o); err != nil || strings.Contains(fmt.Sprint(p.Warnings), want) {
+			t.Errorf("%s without secrets: %v", config, err)
+		}
+	}
+}
+
 // Keys planted in every possible place appear neither in diagnostics nor in a printed policy nor in the output of
 // Show.
 func TestPlantedSecretsNeverShow(t *testing.T) {

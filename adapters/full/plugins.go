@@ -3,6 +3,7 @@ package full
 import (
 	"cmp"
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -28,16 +29,16 @@ func (pluginHosts) Host(p *policies.Policy, ask func(ctx context.Context, model 
 	return h, nil
 }
 
-// Schemas implements [router.PluginHosts]. A plugin that is missing or does not start has no schema;
-// on_unavailable then decides what happens.
+// Schemas implements [router.PluginHosts]. A plugin that is missing has no schema; on_unavailable then decides what
+// happens, as with one that does not start.
 func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	source := Schemas(ctx, policy)
 	return func(p policies.Plugin, role string) (*schema.Schema, error) {
 		s, err := source(p, role)
-		if err != nil {
-			return nil, nil
+		if errors.Is(err, policies.ErrNoPlugin) {
+			err = nil
 		}
-		return s, nil
+		return s, err
 	}
 }
 

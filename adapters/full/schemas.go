@@ -31,27 +31,31 @@ func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 		if err != nil {
 			return nil, err
 		}
-		return cacheSchema(dir, program, role, func() (*schema.Schema, error) { return askPlugin(ctx, p, program, role) })
+		sum, err := host.Checksum(program)
+		if err != nil {
+			return nil, fmt.Errorf("reading plugin %s: %w", program, err)
+		}
+		if err = host.CheckPin(program, sum, p.Checksum); err != nil {
+			return nil, fmt.Errorf("%w: %w", policies.ErrOtherPlugin, err)
+		}
+		return cacheSchema(dir, program, sum, role, func() (*schema.Schema, error) { return askPlugin(ctx, p, program, role) })
 	}
 }
 
-// cacheSchema returns the schema of the program and role from dir, or else calls ask and writes its result to dir.
-// Nothing is cached if dir is empty. Scripts and wrappers are not cached either, because the code that they load
-// can change while they do not.
-func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
+// cacheSchema returns the schema of the program with the checksum sum and of the role from dir, or else calls ask and
+// writes its result to dir. Nothing is cached if dir is empty. Scripts and wrappers are not cached either, because the
+// code that they load can change while they do not.
+func cacheSchema(dir, program, sum, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
 	if dir == "" || !host.IsNative(program) {
 		return ask()
 	}
-	sum, err := host.Checksum(program)
-	if err != nil {
-		return nil, fmt.Errorf("reading plugin %s: %w", program, err)
-	}
 	file := filepath.Join(dir, sum+"-"+role+".json")
-	var s *schema.Schema
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil && s != nil {
-		return s, nil
+	var known *schema.Schema
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &known) == nil && known != nil {
+		return known, nil
 	}
-	if s, err = ask(); err != nil {
+	s, err := ask()
+	if err != nil {
 		return nil, err
 	}
 	// If writing fails, the plugin is asked again next time. A partial file is not valid JSON and is ignored.
@@ -84,5 +88,9 @@ func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *sc
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	return h.Schema(ctx, p.Name, wire.Role(role))
+	s, err := h.Schema(ctx, p.Name, wire.Role(role))
+	if errors.Is(err, host.ErrNoRole) {
+		err = fmt.Errorf("%w: %w", policies.ErrOtherPlugin, err)
+	}
+	return s, err
 }

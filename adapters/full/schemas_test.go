@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -46,7 +47,7 @@ func TestSchemasAreRemembered(t *testing.T) {
 				}
 			}
 		}
-		got, err := cacheSchema(cache, program, "verifier", ask)
+		got, err := cacheSchema(cache, program, checksum(t, program), "verifier", ask)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,6 +55,15 @@ func TestSchemasAreRemembered(t *testing.T) {
 			t.Errorf("%s: asked %d times, want %d: %s", step.name, asked, step.asked, diff)
 		}
 	}
+}
+
+func checksum(t *testing.T, program string) string {
+	t.Helper()
+	sum, err := host.Checksum(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
 }
 
 // Whether a program may be started is checked before its schema is known: the first warning remains.

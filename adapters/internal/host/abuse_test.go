@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -271,6 +272,22 @@ func TestHostileLogLines(t *testing.T) {
 	}
 	if len(text) > 100<<10 {
 		t.Errorf("the log has %d bytes", len(text))
+	}
+}
+
+// A verdict has no secret of the config and no value of a passed variable, except switches and paths.
+func TestVerdictsHaveNoSecrets(t *testing.T) {
+	t.Setenv("TEST_PASSED", "passed-secret-1234")
+	t.Setenv("TEST_SWITCH", "true")
+	settings := host.PluginConfig{Env: map[string]string{"TEST_SECRET": "sk-very-secret"}, PassEnv: []string{"TEST_PASSED", "TEST_SWITCH", "HOME"}}
+	v := verifier(t, newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": settings}}), map[string]any{"secret": "config-secret"})
+	got, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "variables"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"[redacted]", "true", os.Getenv("HOME")}
+	if strings.Contains(got.Evidence+got.Way, "secret") || !strings.Contains(got.Evidence, "[redacted]") || !slices.Equal(got.LeftOut, want) {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
-	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 func (i *instance) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -131,7 +128,7 @@ func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, 
 	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
 		message = cmp.Or(st.Message(), st.Code().String())
 	}
-	return &callError{Instance: i.name, Plugin: i.plugin, Message: i.redactMessage(message), Err: err}
+	return &callError{Instance: i.name, Plugin: i.plugin, Message: message, Err: err}
 }
 
 // isLost reports whether err, of a call whose caller has not given up, means that the connection was lost.
@@ -167,36 +164,6 @@ func (s *session) lostReason() string {
 		return reason
 	}
 	return "its process ended with " + s.Exit()
-}
-
-// redactMessage removes the config's secrets from a plugin's message and truncates it.
-func (i *instance) redactMessage(message string) string {
-	const enough = 2000 // truncated last, so that no part of a secret remains
-	if message = redact.Visible(i.redactor().Known(message)); len(message) > enough {
-		message = strings.ToValidUTF8(message[:enough], "") + "..."
-	}
-	return message
-}
-
-// redactor returns a redactor of the config's secrets. Making one takes milliseconds, so it is cached until
-// the plugin's schema marks other values as sensitive.
-func (i *instance) redactor() *redact.Redactor {
-	i.host.mu.Lock()
-	info := i.host.infos[i.plugin]
-	i.host.mu.Unlock()
-	hidden := secrets(i.settings)
-	if info != nil {
-		if schema, ok := info.Schema(i.role); ok {
-			hidden = append(hidden, schema.Sensitive(i.config)...)
-		}
-	}
-	slices.Sort(hidden)
-	i.redacting.Lock()
-	defer i.redacting.Unlock()
-	if i.redacting.by == nil || !slices.Equal(hidden, i.redacting.hidden) {
-		i.redacting.hidden, i.redacting.by = hidden, redact.New(hidden...)
-	}
-	return i.redacting.by
 }
 
 func (s *session) hasEnded() bool {

@@ -14,8 +14,10 @@ import (
 var (
 	// errNotFound means that no folder of the search path has a program with the plugin's name.
 	errNotFound = errors.New("plugin not found")
-	// errChecksum means that the program does not have the checksum that the operator pinned.
-	errChecksum = errors.New("plugin checksum mismatch")
+	// ErrChecksum means that the program does not have the checksum that the operator pinned.
+	ErrChecksum = errors.New("plugin checksum mismatch")
+	// ErrNoRole means that the plugin does not have the role.
+	ErrNoRole = errors.New("wrong role")
 	// errClosed means that the host is closed.
 	errClosed = errors.New("plugin host closed")
 )
@@ -23,7 +25,7 @@ var (
 // isPermanent reports whether starting the plugin again is useless.
 func isPermanent(err error) bool {
 	var config *configError
-	return errors.As(err, &config) || errors.Is(err, errChecksum) || errors.Is(err, jail.ErrLacks)
+	return errors.As(err, &config) || errors.Is(err, ErrChecksum) || errors.Is(err, jail.ErrLacks)
 }
 
 // unavailableError is the error of an instance that cannot be called now. It matches
@@ -69,7 +71,7 @@ func (e *configError) Unwrap() error { return e.Diagnostics }
 // callError is an error that a plugin returned, or its violation of the protocol.
 type callError struct {
 	Instance, Plugin string
-	// Message is the plugin's message with secrets redacted.
+	// Message is the plugin's message, without secrets.
 	Message string
 	Err     error
 }

@@ -8,6 +8,5 @@ type (
 )
 
 var (
-	ErrChecksum = errChecksum
 	ErrNotFound = errNotFound
 )

@@ -195,7 +195,7 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	}
 	s, ok := info.Schema(role)
 	if !ok {
-		return nil, fmt.Errorf("plugin %s is not a %s", plugin, strings.ReplaceAll(string(role), "-", " "))
+		return nil, fmt.Errorf("%w: plugin %s is not a %s", ErrNoRole, plugin, strings.ReplaceAll(string(role), "-", " "))
 	}
 	return s, nil
 }

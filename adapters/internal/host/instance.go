@@ -20,7 +20,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
-	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 type state string
@@ -49,12 +48,6 @@ type instance struct {
 	config   map[string]any
 	settings PluginConfig
 	log      hclog.Logger
-	// redacting caches the redactor of the config's secrets.
-	redacting struct {
-		sync.Mutex
-		hidden []string
-		by     *redact.Redactor
-	}
 
 	mu       sync.Mutex
 	state    state
@@ -113,7 +106,7 @@ func (i *instance) mayStart() error {
 	case stateClosed:
 		return errClosed
 	case stateRefused: // the program may have been replaced
-		if !errors.Is(i.last, errChecksum) || time.Now().Before(i.until) {
+		if !errors.Is(i.last, ErrChecksum) || time.Now().Before(i.until) {
 			return i.last
 		}
 	case statePaused, stateOpen:
@@ -296,9 +289,6 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: scratch})
 	if err != nil {
 		return nil, err
-	}
-	for at := range ds {
-		ds[at].Summary, ds[at].Detail = i.redactMessage(ds[at].Summary), i.redactMessage(ds[at].Detail)
 	}
 	if ds.HasErrors() {
 		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}

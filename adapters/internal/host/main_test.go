@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -269,6 +271,12 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 		}
 		out.CostUSD = 0.5
 	}
+	if n, err := fmt.Sscanf(req.Answer.Text, "panel %d", &judges); n == 1 && err == nil {
+		out.Evidence = askPanel(ctx, judges)
+	}
+	if req.Answer.Text == "variables" {
+		out.Evidence, out.Way, out.LeftOut = os.Getenv("TEST_SECRET")+os.Getenv("TEST_PASSED"), os.Getenv("TEST_PASSED"), []string{v.Secret, os.Getenv("TEST_SWITCH"), os.Getenv("HOME")}
+	}
 	if req.Answer.Text == "huge" {
 		out.Evidence = strings.Repeat("x", 64<<20)
 	}
@@ -276,6 +284,21 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 		return nil, nil
 	}
 	return out, nil
+}
+
+// askPanel asks a model at once as often as told, and returns how many calls were refused by a limit.
+func askPanel(ctx context.Context, judges int) string {
+	var refused atomic.Int32
+	var wg sync.WaitGroup
+	for range judges {
+		wg.Go(func() {
+			if _, err := plugin.Models(ctx).CallModel(ctx, "judge", query("good?")); errors.Is(err, plugin.ErrModelLimit) {
+				refused.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return fmt.Sprintf("%d refused", refused.Load())
 }
 
 // pluginDir returns a folder with the test binary under the plugin's name.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,62 @@ func TestModelCallsAreLimited(t *testing.T) {
 			}
 			if verdict, err := v.Verify(ctx, judge("1")); err != nil || verdict.CostUSD != 0.75 {
 				t.Errorf("the next verification has its own limits: %+v, %v", verdict, err)
+			}
+		})
+	}
+}
+
+// A plugin that asks in parallel keeps the limits in US dollars as one that asks in turn.
+func TestParallelModelCallsKeepTheLimitInUSD(t *testing.T) {
+	for name, c := range map[string]struct{ limit, budget float64 }{"model_usd": {0.5, 0}, "max_usd": {0, 0.5}} {
+		t.Run(name, func(t *testing.T) {
+			slow := wire.ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
+				time.Sleep(10 * time.Millisecond) // so that calls made at once would overlap
+				return &sdk.Answer{Text: "yes", CostUSD: 0.25}, nil
+			})
+			h := newHost(t, host.Config{Models: slow, Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{CostUSD: c.limit}}}})
+			v := verifier(t, h, nil)
+			for range 2 {
+				ctx := within(t, 2*time.Minute)
+				if c.budget > 0 {
+					ctx = sdk.WithModelBudget(ctx, c.budget)
+				}
+				got, err := v.Verify(ctx, &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "panel 20"}})
+				if err != nil || got.CostUSD != 0.5 || got.Evidence != "18 refused" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
+// Without a limit in US dollars all model calls of a plugin run at once; far from it, all after the first.
+func TestParallelModelCallsRunAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit float64
+		alone int32
+	}{"no limit": {0, 0}, "far from it": {1000, 1}} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			all := make(chan struct{})
+			meet := wire.ModelCallerFunc(func(ctx context.Context, _ string, _ *sdk.Query) (*sdk.Answer, error) {
+				switch n := asked.Add(1); {
+				case n <= c.alone:
+					return &sdk.Answer{CostUSD: 0.25}, nil
+				case n == 20:
+					close(all)
+				}
+				select {
+				case <-all:
+				case <-ctx.Done():
+					t.Error("the others were not called meanwhile")
+				}
+				return &sdk.Answer{CostUSD: 0.25}, nil
+			})
+			h := newHost(t, host.Config{Models: meet, Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{CostUSD: c.limit}}}})
+			got, err := verifier(t, h, nil).Verify(within(t, time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "panel 20"}})
+			if err != nil || got.CostUSD != 5 {
+				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}

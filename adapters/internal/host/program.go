@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/stepfall/stepfall/sdk/regular"
 )
@@ -32,6 +33,14 @@ func checksum(f *os.File) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// CheckPin returns an [ErrChecksum] if a checksum is pinned and the program at path has another one.
+func CheckPin(path, sum, pin string) error {
+	if pin == "" || pin == sum {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %s, pinned is %s", ErrChecksum, path, sum, pin)
 }
 
 // program is a plugin's file, opened so that the checked file is the one that is run.
@@ -68,9 +77,9 @@ func (h *Host) open(plugin string) (*program, error) {
 		p.close()
 		return nil, fmt.Errorf("checking plugin %s: %w", plugin, err)
 	}
-	if pin != sum {
+	if err := CheckPin(path, sum, pin); err != nil {
 		p.close()
-		return nil, fmt.Errorf("%w: %s has %s, pinned is %s", errChecksum, path, sum, pin)
+		return nil, err
 	}
 	p.exec, err = execPath(f)
 	if err != nil {
@@ -131,13 +140,17 @@ func environment(c PluginConfig) []string {
 	return env
 }
 
-// secrets returns the values that must not appear in logs: those of the plugin's own variables.
+// secrets returns the values that must not appear in logs and results: those of the plugin's own variables, except
+// switches, which are words of any text.
 func secrets(c PluginConfig) []string {
 	out := slices.Collect(maps.Values(c.Env))
 	for _, name := range c.PassEnv {
-		if v := os.Getenv(name); v != "" {
-			out = append(out, v)
+		if !slices.Contains(allowedEnv, name) {
+			out = append(out, os.Getenv(name))
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(v string) bool {
+		_, err := strconv.ParseBool(v)
+		return v == "" || err == nil
+	})
 }

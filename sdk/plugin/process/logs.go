@@ -50,11 +50,20 @@ func newLogSink(log hclog.Logger, secrets []string) *logSink {
 	return s
 }
 
-func (s *logSink) addSecrets(secrets []string) {
+// addSecrets returns the redactor of these secrets and those added before.
+func (s *logSink) addSecrets(secrets []string) *redact.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secrets = append(s.secrets, secrets...)
-	s.redact = redact.New(s.secrets...)
+	before := len(s.secrets)
+	for _, secret := range secrets {
+		if !slices.Contains(s.secrets, secret) {
+			s.secrets = append(s.secrets, secret)
+		}
+	}
+	if s.redact == nil || len(s.secrets) > before { // making one takes milliseconds
+		s.redact = redact.New(s.secrets...)
+	}
+	return s.redact
 }
 
 // cleanText is clean for callers that do not hold s.mu.

@@ -124,6 +124,7 @@ func (p *Process) connect() error {
 	}
 	p.conn = client.Conn
 	p.wire = wire.NewClient(p.conn)
+	p.Redact(nil)
 	p.runner.mu.Lock()
 	defer p.runner.mu.Unlock()
 	p.pid = p.runner.pid
@@ -148,7 +149,7 @@ func (p *Process) startError(err error, sink *logSink) error {
 	case strings.Contains(text, "Unrecognized remote plugin message"), strings.Contains(text, "exited before we could connect"):
 		e.Err = fmt.Errorf("%w: it ended before the handshake", errStarting)
 	default:
-		e.Err = fmt.Errorf("%w: %w", errStarting, err)
+		e.Err = fmt.Errorf("%w: %s", errStarting, sink.cleanText(text))
 	}
 	if p.runner.endedByItself() {
 		e.Exit = p.Exit()
@@ -156,8 +157,8 @@ func (p *Process) startError(err error, sink *logSink) error {
 	return e
 }
 
-// Redact adds secrets that are redacted in everything logged from now on.
-func (p *Process) Redact(secrets []string) { p.runner.sink.addSecrets(secrets) }
+// Redact adds secrets that are redacted in everything logged or returned from now on.
+func (p *Process) Redact(secrets []string) { p.wire.Redact(p.runner.sink.addSecrets(secrets)) }
 
 // Client returns the client of the connection.
 func (p *Process) Client() *wire.Client { return p.wire }
@@ -270,7 +271,7 @@ type Spec struct {
 	TempDir string
 	// Log receives what the plugin logs and prints; nil discards it.
 	Log hclog.Logger
-	// Redact are secrets that are redacted in everything logged.
+	// Redact are secrets that are redacted in everything logged or returned.
 	Redact []string
 	// StartTimeout limits the time until the handshake; 0 means 10 s.
 	StartTimeout time.Duration

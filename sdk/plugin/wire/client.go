@@ -13,15 +13,18 @@ import (
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Client is the host's end of a connection to one plugin process. Its errors are gRPC status errors
-// or a *[MalformedError]. It is safe for concurrent use.
+// or a *[MalformedError]. Texts of the plugin in results and errors are escaped and cut, and without the secrets given to
+// Redact. It is safe for concurrent use.
 type Client struct {
 	plugin  pb.PluginServiceClient
 	quality pb.QualityEstimatorServiceClient
@@ -30,17 +33,64 @@ type Client struct {
 	health  grpc_health_v1.HealthClient
 	calls   sync.Map // id -> *openCall
 	nextID  atomic.Uint64
+	secrets atomic.Pointer[redact.Redactor]
 }
 
 // NewClient returns a client over a connection.
 func NewClient(conn grpc.ClientConnInterface) *Client {
-	return &Client{
-		plugin:  pb.NewPluginServiceClient(conn),
-		quality: pb.NewQualityEstimatorServiceClient(conn),
-		cost:    pb.NewCostEstimatorServiceClient(conn),
-		verify:  pb.NewVerifierServiceClient(conn),
-		health:  grpc_health_v1.NewHealthClient(conn),
+	c := &Client{}
+	conn = cleanConn{conn, c}
+	c.plugin = pb.NewPluginServiceClient(conn)
+	c.quality = pb.NewQualityEstimatorServiceClient(conn)
+	c.cost = pb.NewCostEstimatorServiceClient(conn)
+	c.verify = pb.NewVerifierServiceClient(conn)
+	c.health = grpc_health_v1.NewHealthClient(conn)
+	return c
+}
+
+// Redact sets the secrets that are removed from what the plugin returns from now on.
+func (c *Client) Redact(secrets *redact.Redactor) { c.secrets.Store(secrets) }
+
+// cleanConn cleans the messages of the statuses that a plugin returns.
+type cleanConn struct {
+	grpc.ClientConnInterface
+	client *Client
+}
+
+// Invoke makes a call.
+func (c cleanConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	return c.client.cleanError(c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...))
+}
+
+// NewStream opens a stream.
+func (c cleanConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		return nil, c.client.cleanError(err)
 	}
+	return cleanStream{stream, c.client}, nil
+}
+
+type cleanStream struct {
+	grpc.ClientStream
+	client *Client
+}
+
+// RecvMsg receives a message.
+func (s cleanStream) RecvMsg(message any) error {
+	return s.client.cleanError(s.ClientStream.RecvMsg(message))
+}
+
+func (c *Client) cleanError(err error) error {
+	st, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	return status.Error(st.Code(), c.clean(st.Message(), maxMessage))
+}
+
+func (c *Client) clean(text string, limit int) string {
+	return cleanText(text, limit, c.secrets.Load())
 }
 
 // Healthy returns an error unless the plugin's health service reports SERVING.
@@ -87,7 +137,7 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 	if err != nil {
 		return nil, err
 	}
-	return diagnosticsFromWire(reply.GetDiagnostics()), nil
+	return diagnosticsFromWire(reply.GetDiagnostics(), c.clean), nil
 }
 
 // beginCall registers a call, so that the plugin's model calls run in its context.
@@ -188,5 +238,5 @@ func (c *Client) readVerdict(ctx context.Context, id string, req *sdk.VerifyRequ
 	if err := checkVerdict(verdict); err != nil {
 		return nil, err
 	}
-	return verdictFromWire(verdict), nil
+	return verdictFromWire(verdict, c.clean), nil
 }

@@ -65,22 +65,24 @@ func (i *Info) Schema(role Role) (*schema.Schema, bool) {
 // Has reports whether the plugin has the feature.
 func (i *Info) Has(feature string) bool { return slices.Contains(i.Features, feature) }
 
-// infoFromWire validates and converts a plugin's info, truncating long texts.
+// infoFromWire validates and converts a plugin's info, truncating long texts. Secrets stay: a value of a variable can also
+// be the name of an argument.
 func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
+	clean := func(text string, limit int) string { return cleanText(text, limit, nil) }
 	fields := len(i.GetRoles())
 	for _, r := range i.GetRoles() {
 		fields += countFields(r.GetSchema().GetFields())
 	}
 	switch {
-	case cleanText(i.GetName(), maxName) == "":
+	case clean(i.GetName(), maxName) == "":
 		return nil, malformedf("info without a name")
 	case fields > maxFields:
 		return nil, malformedf("more than %d fields", maxFields)
 	case len(i.GetRoles()) == 0:
 		return nil, malformedf("info without roles")
 	}
-	out := fromWire[Info](i, func(text string) string { return cleanText(text, maxMessage) })
-	out.Name, out.Version, out.Doc, out.Features = cleanText(i.GetName(), maxName), cleanText(i.GetVersion(), maxName), cleanText(i.GetDoc(), maxEvidence), cleanNames(i.GetFeatures())
+	out := fromWire[Info](i, func(text string) string { return clean(text, maxMessage) })
+	out.Name, out.Version, out.Doc, out.Features = clean(i.GetName(), maxName), clean(i.GetVersion(), maxName), clean(i.GetDoc(), maxEvidence), cleanNames(i.GetFeatures(), clean)
 	for k := range out.Roles {
 		out.Roles[k].Config = cmp.Or(out.Roles[k].Config, &schema.Schema{})
 	}
@@ -95,9 +97,9 @@ func countFields(fields []*pb.ConfigField) int {
 	return n
 }
 
-func diagnosticsFromWire(in []*pb.Diagnostic) schema.Diagnostics {
+func diagnosticsFromWire(in []*pb.Diagnostic, clean func(text string, limit int) string) schema.Diagnostics {
 	if left := len(in) - maxDiagnostics; left > 0 {
 		in = append(in[:maxDiagnostics:maxDiagnostics], &pb.Diagnostic{Summary: fmt.Sprintf("and %d more", left)})
 	}
-	return *fromWire[schema.Diagnostics](in, func(text string) string { return cleanText(text, maxMessage) })
+	return *fromWire[schema.Diagnostics](in, func(text string) string { return clean(text, maxMessage) })
 }

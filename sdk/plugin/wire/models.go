@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
@@ -42,7 +43,8 @@ var ErrModelLimit = errors.New("no further model calls are allowed")
 type ModelLimits struct {
 	// Calls is the largest number of calls.
 	Calls int
-	// CostUSD is the total cost from which no further call begins.
+	// CostUSD is the total cost from which no further call begins. Calls wait while those in flight might reach
+	// it, judged by what earlier calls of the model have cost.
 	CostUSD float64
 	// Timeout limits each single call.
 	Timeout time.Duration
@@ -56,26 +58,19 @@ type openCall struct {
 	mu      sync.Mutex
 	made    int
 	costUSD float64
-	running sync.WaitGroup // model calls
+	// reserved is what the model calls in flight may cost, and inFlight their number.
+	reserved float64
+	inFlight int
+	booked   chan struct{}  // closed when a call has ended; nil if none waits for that
+	running  sync.WaitGroup // model calls, those that wait included
 }
 
-// admit counts a model call, or returns an error if a limit is reached.
-func (o *openCall) admit(limits ModelLimits) error {
+// count counts a model call, or returns an error if there may be no more. If it does not, book or cancelCount must follow.
+func (o *openCall) count(limits ModelLimits) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	budget, own := limits.CostUSD, sdk.ModelBudgetOf(o.ctx)
-	isNarrower := own != nil && (budget == 0 || own.USD < budget)
-	if isNarrower {
-		budget = own.USD
-	}
 	if most := limits.Calls; most > 0 && o.made >= most {
 		return fmt.Errorf("%w: %d were made, as many as the policy allows", ErrModelLimit, o.made)
-	}
-	if most := budget; most > 0 && o.costUSD >= most {
-		if isNarrower {
-			own.Spent.Store(true)
-		}
-		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
 	}
 	if err := o.ctx.Err(); err != nil {
 		return err
@@ -85,13 +80,96 @@ func (o *openCall) admit(limits ModelLimits) error {
 	return nil
 }
 
-func (o *openCall) book(answer *sdk.Answer, err error) {
+func (o *openCall) cancelCount() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.costUSD += sdk.SpentUSD(err); answer != nil {
-		o.costUSD += answer.CostUSD
+	o.made--
+	o.running.Done()
+}
+
+// reserve returns an amount that book must release, or an error if the limit in US dollars is reached. It waits while
+// the calls in flight might reach the limit, so that only the last call can exceed it. expect returns what the call may
+// cost, or the amount that it is given if nothing is known.
+func (o *openCall) reserve(ctx context.Context, limit float64, expect func(float64) float64) (float64, error) {
+	budget, own := limit, sdk.ModelBudgetOf(o.ctx)
+	isNarrower := own != nil && (limit == 0 || own.USD < limit)
+	if isNarrower {
+		budget = own.USD
+	}
+	for {
+		o.mu.Lock()
+		switch {
+		case budget > 0 && o.costUSD >= budget:
+			defer o.mu.Unlock()
+			if isNarrower {
+				own.Spent.Store(true)
+			}
+			return 0, fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, budget)
+		case budget == 0 || o.inFlight == 0 || o.costUSD+o.reserved < budget:
+			defer o.mu.Unlock()
+			usd := expect(budget)
+			o.reserved += usd
+			o.inFlight++
+			return usd, nil
+		case o.booked == nil:
+			o.booked = make(chan struct{})
+		}
+		booked := o.booked
+		o.mu.Unlock()
+		select {
+		case <-booked:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// book replaces what a call reserved by its cost.
+func (o *openCall) book(reserved, costUSD float64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.costUSD += costUSD
+	if o.reserved, o.inFlight = o.reserved-reserved, o.inFlight-1; o.inFlight == 0 {
+		o.reserved = 0 // without rounding errors
+	}
+	if o.booked != nil {
+		close(o.booked)
+		o.booked = nil
 	}
 	o.running.Done()
+}
+
+// callCosts has the highest cost and the longest question of each model's calls.
+type callCosts struct {
+	mu      sync.Mutex
+	byModel map[string]callCost
+}
+
+type callCost struct {
+	usd  float64
+	size int
+}
+
+// expect returns what a call may cost: the model's highest cost so far, in proportion for a question longer than all
+// before, or unknown if the model has not answered yet.
+func (c *callCosts) expect(model string, size int, unknown float64) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.byModel[model]
+	if !ok {
+		return unknown
+	}
+	return known.usd * max(1, float64(size)/float64(max(1, known.size)))
+}
+
+func (c *callCosts) observe(model string, usd float64, size int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byModel == nil {
+		c.byModel = map[string]callCost{}
+	}
+	known := c.byModel[model]
+	c.byModel[model] = callCost{max(known.usd, usd), max(known.size, size)}
 }
 
 // end cancels the model calls in flight, waits for them, and returns the total cost.
@@ -152,6 +230,7 @@ type modelServer struct {
 	calls  *sync.Map // those of the Client
 	models ModelCaller
 	limits ModelLimits
+	costs  callCosts
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex // guards stream.Send and cancels
@@ -179,14 +258,11 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: "a model may be called during a call of the host only, and with its context"})
 		return
 	}
-	if err := call.admit(s.limits); err != nil {
-		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: err.Error(), LimitReached: true})
+	if err := call.count(s.limits); err != nil {
+		s.refuse(q.GetId(), err)
 		return
 	}
 	callCtx, cancel := context.WithCancel(call.ctx)
-	if s.limits.Timeout > 0 {
-		callCtx, cancel = context.WithTimeout(call.ctx, s.limits.Timeout)
-	}
 	stop := context.AfterFunc(ctx, cancel)
 	s.mu.Lock()
 	s.cancels[q.GetId()] = cancel
@@ -194,19 +270,47 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 	s.wg.Go(func() {
 		defer stop()
 		defer cancel()
-		reply := &pb.ConnectRequest{Id: q.GetId()}
-		answer, err := s.models.CallModel(callCtx, q.GetModelCall().GetModel(), fromWire[sdk.Query](q.GetModelCall().GetQuery(), keepText))
-		switch {
-		case err != nil:
-			reply.Error = validUTF8(err.Error())
-		case answer == nil:
-			reply.Error = "the host returned no answer"
-		default:
-			reply.Answer = toWire[pb.Answer](answer)
-		}
-		call.book(answer, err)
-		s.reply(reply)
+		s.answer(callCtx, call, q.GetId(), q.GetModelCall())
 	})
+}
+
+// answer asks the model as soon as the limits allow it, and sends the reply.
+func (s *modelServer) answer(ctx context.Context, call *openCall, id uint64, q *pb.ModelCall) {
+	model, size := q.GetModel(), proto.Size(q.GetQuery())
+	reserved, err := call.reserve(ctx, s.limits.CostUSD, func(unknown float64) float64 { return s.costs.expect(model, size, unknown) })
+	if err != nil {
+		call.cancelCount()
+		s.refuse(id, err)
+		return
+	}
+	if s.limits.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.limits.Timeout)
+		defer cancel()
+	}
+	answer, err := s.models.CallModel(ctx, model, fromWire[sdk.Query](q.GetQuery(), keepText))
+	reply, usd := &pb.ConnectRequest{Id: id}, sdk.SpentUSD(err)
+	switch {
+	case err != nil:
+		reply.Error = validUTF8(err.Error())
+	case answer == nil:
+		reply.Error = "the host returned no answer"
+	default:
+		reply.Answer = toWire[pb.Answer](answer)
+	}
+	if answer != nil {
+		usd += answer.CostUSD
+	}
+	if err == nil || usd > 0 {
+		s.costs.observe(model, usd, size)
+	}
+	call.book(reserved, usd)
+	s.reply(reply)
+}
+
+// refuse replies that no model was called.
+func (s *modelServer) refuse(id uint64, err error) {
+	s.reply(&pb.ConnectRequest{Id: id, Error: validUTF8(err.Error()), LimitReached: errors.Is(err, ErrModelLimit)})
 }
 
 func (s *modelServer) cancel(id uint64) {

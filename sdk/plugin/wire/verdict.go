@@ -9,18 +9,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// verdictFromWire converts a plugin's verdict, truncating long texts.
-func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
-	out := fromWire[sdk.Verdict](v, func(text string) string { return cleanText(text, maxEvidence) })
-	out.Verifier, out.Way = cleanText(v.GetVerifier(), maxName), cleanText(v.GetWay(), maxName)
-	out.LeftOut = cleanNames(v.GetLeftOut())
-	out.Isolation, out.IsolationMissing = cleanNames(v.GetIsolation()), nil
+// verdictFromWire converts a plugin's verdict, cleaning its texts to a length.
+func verdictFromWire(v *pb.Verdict, clean func(text string, limit int) string) *sdk.Verdict {
+	out := fromWire[sdk.Verdict](v, func(text string) string { return clean(text, maxEvidence) })
+	out.Verifier, out.Way = clean(v.GetVerifier(), maxName), clean(v.GetWay(), maxName)
+	out.LeftOut = cleanNames(v.GetLeftOut(), clean)
+	out.Isolation, out.IsolationMissing = cleanNames(v.GetIsolation(), clean), nil
 	for layer, reason := range v.GetIsolationMissing() {
 		if out.IsolationMissing == nil {
 			out.IsolationMissing = map[string]string{}
 		}
 		if len(out.IsolationMissing) < maxNames {
-			out.IsolationMissing[cleanText(layer, maxName)] = cleanText(reason, maxMessage)
+			out.IsolationMissing[clean(layer, maxName)] = clean(reason, maxMessage)
 		}
 	}
 	return out
@@ -101,19 +101,25 @@ const (
 	maxFields      = 2000 // of all roles together
 )
 
-// cleanText escapes control characters in a plugin's text and truncates it to limit bytes, counted after escaping.
-func cleanText(text string, limit int) string {
-	shown := redact.Visible(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
-	if len(text) <= limit && len(shown) <= limit {
+// cleanText removes secrets from a plugin's text, escapes control characters and truncates the result to limit bytes.
+func cleanText(text string, limit int, secrets *redact.Redactor) string {
+	isLong := len(text) > limit
+	if isLong {
+		text = secrets.Cut(text[:limit])
+	} else {
+		text = secrets.Known(text)
+	}
+	shown := redact.Visible(strings.ToValidUTF8(text, ""))
+	if !isLong && len(shown) <= limit {
 		return shown
 	}
 	return strings.ToValidUTF8(shown[:min(len(shown), limit)], "") + "..."
 }
 
-func cleanNames(names []string) []string {
+func cleanNames(names []string, clean func(text string, limit int) string) []string {
 	var out []string
 	for _, name := range names[:min(len(names), maxNames)] {
-		out = append(out, cleanText(name, maxName))
+		out = append(out, clean(name, maxName))
 	}
 	return out
 }

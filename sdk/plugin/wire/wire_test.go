@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -21,6 +23,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // over encodes and decodes a message.
@@ -212,19 +215,102 @@ func (endless) Verify(_ *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.
 	}
 }
 
-// TestAttackEndlessEvents: a verification that never ends is limited by the call's timeout.
-func TestAttackEndlessEvents(t *testing.T) {
+// serve returns a connection to a server with the services that add registers.
+func serve(t *testing.T, add func(*grpc.Server)) *grpc.ClientConn {
+	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	g := grpc.NewServer()
-	pb.RegisterVerifierServiceServer(g, endless{})
+	add(g)
 	go func() { _ = g.Serve(listener) }() // ends with Stop
-	defer g.Stop()
-	conn, err := grpc.NewClient("passthrough:///endless", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	t.Cleanup(g.Stop)
+	conn, err := grpc.NewClient("passthrough:///plugin", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// leaky is a plugin that has a secret in every text.
+type leaky struct {
+	pb.UnimplementedPluginServiceServer
+	pb.UnimplementedVerifierServiceServer
+	said string
+}
+
+func (l leaky) GetInfo(context.Context, *pb.GetInfoRequest) (*pb.GetInfoResponse, error) {
+	return nil, status.Error(codes.Internal, l.said)
+}
+
+func (l leaky) Connect(pb.PluginService_ConnectServer) error {
+	return status.Error(codes.Internal, l.said)
+}
+
+func (l leaky) Configure(_ context.Context, req *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
+	if req.GetInstance() == "" {
+		return nil, status.Error(codes.Unauthenticated, l.said)
+	}
+	return &pb.ConfigureResponse{Diagnostics: []*pb.Diagnostic{{Path: []string{l.said}, Summary: l.said, Detail: l.said}}}, nil
+}
+
+func (l leaky) Verify(req *pb.VerifyRequest, stream pb.VerifierService_VerifyServer) error {
+	if req.GetQuery() == nil {
+		return status.Error(codes.Internal, l.said)
+	}
+	names := []string{l.said}
+	return stream.Send(&pb.VerifyResponse{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{
+		Outcome: 1, Evidence: l.said, Verifier: l.said, Way: l.said, LeftOut: names, Isolation: names, IsolationMissing: map[string]string{"network": l.said},
+	}}})
+}
+
+// Whatever a plugin returns has no secret, not even a part of one at the end of a text that is cut.
+func TestNoSecretIsReturned(t *testing.T) {
+	const secret = "tok-5up3r5ecret-abcdefgh"
+	for name, said := range map[string]string{
+		"in a text": "401 for " + secret, "in base64": base64.StdEncoding.EncodeToString([]byte("the key is " + secret)),
+		"cut in names": strings.Repeat(" ", maxName-12) + secret, "cut in messages": strings.Repeat(" ", maxMessage-12) + secret,
+		"cut in evidence": strings.Repeat(" ", maxEvidence-12) + secret,
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := serve(t, func(g *grpc.Server) {
+				pb.RegisterPluginServiceServer(g, leaky{said: said})
+				pb.RegisterVerifierServiceServer(g, leaky{said: said})
+			})
+			c := NewClient(conn)
+			c.Redact(redact.New(secret))
+			ctx := t.Context()
+			_, info := c.Info(ctx, "")
+			_, connect := c.ServeModels(ctx, nil, ModelLimits{})
+			_, configure := c.Configure(ctx, &ConfigureRequest{})
+			diagnostics, err := c.Configure(ctx, &ConfigureRequest{Instance: "i"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, verify := c.Verify(ctx, &sdk.VerifyRequest{Answer: &sdk.Answer{}})
+			verdict, err := c.Verify(ctx, &sdk.VerifyRequest{Query: &sdk.Query{ID: "q"}, Answer: &sdk.Answer{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status.Code(configure) != codes.Unauthenticated {
+				t.Errorf("another status: %v", configure)
+			}
+			for where, err := range map[string]error{"GetInfo": info, "Connect": connect, "Configure": configure, "Verify": verify} {
+				if err == nil || len(err.Error()) > maxMessage+100 {
+					t.Errorf("%s: %.100v", where, err)
+				}
+			}
+			all := fmt.Sprintf("%v %v %v %v %q %+v", info, connect, configure, verify, diagnostics, *verdict)
+			if strings.Contains(all, said) || strings.Contains(all, secret[:10]) || !strings.Contains(all, redact.Mark) {
+				t.Errorf("got %.3000s", all)
+			}
+		})
+	}
+}
+
+// TestAttackEndlessEvents: a verification that never ends is limited by the call's timeout.
+func TestAttackEndlessEvents(t *testing.T) {
+	conn := serve(t, func(g *grpc.Server) { pb.RegisterVerifierServiceServer(g, endless{}) })
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := NewClient(conn).Verify(ctx, &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}}); status.Code(err) != codes.DeadlineExceeded {
@@ -275,8 +361,25 @@ func TestShowableIsCut(t *testing.T) {
 		strings.Repeat("\x1b", limit/6):    strings.Repeat(`\u001b`, limit/6),
 		strings.Repeat("\x1b", limit/2):    strings.Repeat(`\u001b`, limit/2)[:limit] + "...",
 	} {
-		if got := cleanText(text, limit); got != want {
+		if got := cleanText(text, limit, nil); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A question longer than all before is expected to cost more in proportion, and a model that has not answered, an unknown amount.
+func TestExpectedCostOfAModelCall(t *testing.T) {
+	var costs callCosts
+	costs.observe("m", 0.02, 100)
+	costs.observe("m", 0.01, 50)
+	costs.observe("free", 0, 0)
+	for _, c := range []struct {
+		model string
+		size  int
+		want  float64
+	}{{"m", 10, 0.02}, {"m", 300, 0.06}, {"free", 1000, 0}, {"new", 1, 7}} {
+		if got := costs.expect(c.model, c.size, 7); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
 		}
 	}
 }

@@ -133,6 +133,34 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 		t.Errorf("reserved %d, want 3", reserved)
 	}
 
+	// Where a dead standby holds up each commit, and where a right is missing, requests and readiness fail alike.
+	ready := func(s *Store) error {
+		shared := store.Share(s, "", nil)
+		defer shared.Leased.Close()
+		return shared.Ready(t.Context())
+	}
+	wait := func(standby string) {
+		if _, err := s.pool.Exec(t.Context(), "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.pool.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+			t.Fatal(err)
+		}
+		for shown := "?"; shown != standby; {
+			if err := s.pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&shown); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := ready(s); err != nil {
+		t.Error(err)
+	}
+	wait("dead")
+	if err := ready(s); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("ready without the standby: %v", err)
+	}
+	wait("")
+
 	// A right that was taken away is the operator's to give back.
 	if _, err := s.pool.Exec(t.Context(), `CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA stepfall TO poor; GRANT SELECT, INSERT, DELETE ON ALL TABLES IN SCHEMA stepfall TO poor`); err != nil {
 		t.Fatal(err)
@@ -142,8 +170,8 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	if err := poor.Reserve(t.Context(), 9, one, time.Hour); !errors.Is(err, sdk.ErrStoreUnavailable) {
 		t.Errorf("reserving without the right to: %v", err)
 	}
-	if err := poor.Release(t.Context(), ""); !errors.Is(err, sdk.ErrStoreUnavailable) {
-		t.Errorf("looking whether accounts can be written, without the right to: %v", err)
+	if err := ready(poor); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("ready without the right to reserve: %v", err)
 	}
 	if _, err := Open(t.Context(), as("nobody")); !errors.Is(err, sdk.ErrStoreUnavailable) {
 		t.Errorf("opening without a role: %v", err)

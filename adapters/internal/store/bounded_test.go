@@ -49,7 +49,9 @@ func (s *stuck) Reserve(_ context.Context, id int64, charges []store.Charge, _ t
 	s.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reserved[id] = charges[0].Amount
+	if charges[0].Amount > 0 {
+		s.reserved[id] = charges[0].Amount
+	}
 	return nil
 }
 

@@ -40,7 +40,7 @@ type Shared struct {
 // can be nil. Closing the result closes the store.
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	logger = cmp.Or(logger, hclog.NewNullLogger())
-	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
+	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{}), probeID: newID()}
 	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{})}
 	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"

@@ -192,6 +192,50 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	}
 }
 
+// What processes share ends by the database's clock, and they are told how long that is, since theirs may be wrong.
+func TestADatabaseWithAnotherClock(t *testing.T) {
+	s := opened(t, server.Database(t))
+	ahead := func(d time.Duration) {
+		t.Helper()
+		if _, err := s.pool.Exec(t.Context(), fmt.Sprintf("CREATE OR REPLACE FUNCTION stepfall.now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS "+
+			"$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + %d $$", d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := func() bool {
+		t.Helper()
+		mine, err := s.Claim(t.Context(), "answer", "a", []byte("x"), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mine
+	}
+	ahead(10 * time.Minute)
+	if !claims() || claims() {
+		t.Error("a name is not claimed once")
+	}
+	full, _ := errors.AsType[*store.RefusedError](s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 2, Cap: 1, Period: time.Minute}}, time.Hour))
+	if full == nil || full.Wait > time.Minute || full.Wait < -10*time.Second {
+		t.Errorf("refused with %+v", full)
+	}
+	if err := s.Post(t.Context(), "circuit", "small", []byte{}, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Notes(t.Context(), "circuit"); err != nil || left["small"] > 30*time.Second || left["small"] < 10*time.Second {
+		t.Errorf("open for %v, %v", left, err)
+	}
+	ahead(12 * time.Minute)
+	if note, err := s.Note(t.Context(), "answer", "a"); note != nil || err != nil {
+		t.Errorf("after its minute: %q, %v", note, err)
+	}
+	if left, err := s.Notes(t.Context(), "circuit"); err != nil || len(left) > 0 {
+		t.Errorf("after its seconds, open for %v, %v", left, err)
+	}
+	if !claims() {
+		t.Error("a claim outlives its minute")
+	}
+}
+
 func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
 	t.Helper()
 	list, err := s.Balances(t.Context(), account, 0)

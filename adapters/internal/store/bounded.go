@@ -187,8 +187,8 @@ func (b *deadlineStore) Note(ctx context.Context, kind, name string) ([]byte, er
 	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
 }
 
-func (b *deadlineStore) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
-	return runWithin(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
+func (b *deadlineStore) Notes(ctx context.Context, kind string) (map[string]time.Duration, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) (map[string]time.Duration, error) { return b.Store.Notes(ctx, kind) })
 }
 
 func (b *deadlineStore) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {

@@ -75,7 +75,7 @@ func (s *stuck) Extend(context.Context, map[int64]store.LeaseState, time.Duratio
 	return nil, nil
 }
 func (s *stuck) Note(context.Context, string, string) ([]byte, error) { s.wait(); return nil, nil }
-func (s *stuck) Notes(context.Context, string) (map[string][]byte, error) {
+func (s *stuck) Notes(context.Context, string) (map[string]time.Duration, error) {
 	s.wait()
 	return nil, nil
 }

@@ -22,27 +22,28 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 		c := &charges[i]
 		accounts[i], amounts[i], caps[i], periods[i], returns[i] = c.Account, c.Amount, c.Cap, int64(c.Period), c.Returns
 	}
-	var refused, left, until int64
+	var refused, left, until, now int64
 	err := s.retry(ctx, func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns FROM stepfall.reserve($1, $2, $3, $4, $5, $6, $7, $8)",
-			s.id, id, accounts, amounts, caps, periods, returns, int64(ttl)).Scan(&refused, &left, &until)
+		err := s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, stepfall.now_ns() FROM stepfall.reserve($1, $2, $3, $4, $5, $6, $7, $8)",
+			s.id, id, accounts, amounts, caps, periods, returns, int64(ttl)).Scan(&refused, &left, &until, &now)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
 			return nil // it was in flight and has been made
 		}
 		return err
 	})
 	if err == nil && refused > 0 {
-		err = refusal(&charges[refused-1], left, until)
+		c := &charges[refused-1]
+		err = &store.RefusedError{Account: c.Account, Left: left, Asked: c.Amount, Wait: restOfPeriod(c, until, now)}
 	}
 	return sqlstore.Reserving(err)
 }
 
-func refusal(c *store.Charge, left, until int64) error {
-	full := &store.RefusedError{Account: c.Account, Left: left, Asked: c.Amount}
-	if c.Period > 0 {
-		full.Until = time.Unix(0, until-until%int64(c.Period))
+// restOfPeriod returns how long the charge's period lasts from now on; 0 without periods.
+func restOfPeriod(c *store.Charge, until, now int64) time.Duration {
+	if c.Period <= 0 {
+		return 0
 	}
-	return full
+	return time.Duration(until - until%int64(c.Period) - now)
 }
 
 // Lease implements [store.Accounts].
@@ -54,13 +55,12 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		return s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, granted, now_ns FROM stepfall.lease_part($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 			s.id, id, c.Account, c.Amount, least, c.Cap, int64(c.Period), int64(store.LeaseShare), int64(ttl)).Scan(&refused, &left, &end, &amount, &now)
 	})
+	rest := restOfPeriod(&c, end, now)
 	if err == nil && refused > 0 {
-		c.Amount = least
-		err = refusal(&c, left, end)
+		err = &store.RefusedError{Account: c.Account, Left: left, Asked: least, Wait: rest}
 	}
 	if c.Period > 0 {
-		// Converted to this machine's clock, which can be wrong but runs at the same speed.
-		until = asked.Add(time.Duration(end - end%int64(c.Period) - now))
+		until = asked.Add(rest) // this machine's clock can be wrong, but runs at the same speed
 	}
 	return amount, until, sqlstore.Reserving(err)
 }

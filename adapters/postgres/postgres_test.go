@@ -133,6 +133,34 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 		t.Errorf("reserved %d, want 3", reserved)
 	}
 
+	// Where a dead standby holds up each commit, and where a right is missing, requests and readiness fail alike.
+	ready := func(s *Store) error {
+		shared := store.Share(s, "", nil)
+		defer shared.Leased.Close()
+		return shared.Ready(t.Context())
+	}
+	wait := func(standby string) {
+		if _, err := s.pool.Exec(t.Context(), "ALTER SYSTEM SET synchronous_standby_names = '"+standby+"'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.pool.Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
+			t.Fatal(err)
+		}
+		for shown := "?"; shown != standby; {
+			if err := s.pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&shown); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := ready(s); err != nil {
+		t.Error(err)
+	}
+	wait("dead")
+	if err := ready(s); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("ready without the standby: %v", err)
+	}
+	wait("")
+
 	// A right that was taken away is the operator's to give back.
 	if _, err := s.pool.Exec(t.Context(), `CREATE ROLE poor LOGIN; GRANT USAGE ON SCHEMA stepfall TO poor; GRANT SELECT, INSERT, DELETE ON ALL TABLES IN SCHEMA stepfall TO poor`); err != nil {
 		t.Fatal(err)
@@ -142,8 +170,8 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	if err := poor.Reserve(t.Context(), 9, one, time.Hour); !errors.Is(err, sdk.ErrStoreUnavailable) {
 		t.Errorf("reserving without the right to: %v", err)
 	}
-	if err := poor.Release(t.Context(), ""); !errors.Is(err, sdk.ErrStoreUnavailable) {
-		t.Errorf("looking whether accounts can be written, without the right to: %v", err)
+	if err := ready(poor); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("ready without the right to reserve: %v", err)
 	}
 	if _, err := Open(t.Context(), as("nobody")); !errors.Is(err, sdk.ErrStoreUnavailable) {
 		t.Errorf("opening without a role: %v", err)
@@ -161,6 +189,50 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	}
 	if err := s.Reserve(t.Context(), 5, one, time.Hour); !errors.Is(err, store.ErrReplaced) {
 		t.Errorf("with others in their place: %v", err)
+	}
+}
+
+// What processes share ends by the database's clock, and they are told how long that is, since theirs may be wrong.
+func TestADatabaseWithAnotherClock(t *testing.T) {
+	s := opened(t, server.Database(t))
+	ahead := func(d time.Duration) {
+		t.Helper()
+		if _, err := s.pool.Exec(t.Context(), fmt.Sprintf("CREATE OR REPLACE FUNCTION stepfall.now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS "+
+			"$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + %d $$", d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims := func() bool {
+		t.Helper()
+		mine, err := s.Claim(t.Context(), "answer", "a", []byte("x"), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mine
+	}
+	ahead(10 * time.Minute)
+	if !claims() || claims() {
+		t.Error("a name is not claimed once")
+	}
+	full, _ := errors.AsType[*store.RefusedError](s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 2, Cap: 1, Period: time.Minute}}, time.Hour))
+	if full == nil || full.Wait > time.Minute || full.Wait < -10*time.Second {
+		t.Errorf("refused with %+v", full)
+	}
+	if err := s.Post(t.Context(), "circuit", "small", []byte{}, 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Notes(t.Context(), "circuit"); err != nil || left["small"] > 30*time.Second || left["small"] < 10*time.Second {
+		t.Errorf("open for %v, %v", left, err)
+	}
+	ahead(12 * time.Minute)
+	if note, err := s.Note(t.Context(), "answer", "a"); note != nil || err != nil {
+		t.Errorf("after its minute: %q, %v", note, err)
+	}
+	if left, err := s.Notes(t.Context(), "circuit"); err != nil || len(left) > 0 {
+		t.Errorf("after its seconds, open for %v, %v", left, err)
+	}
+	if !claims() {
+		t.Error("a claim outlives its minute")
 	}
 }
 

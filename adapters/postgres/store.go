@@ -53,7 +53,7 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Each: "jsonb_each($1::jsonb)", Refused: isRefused, Fault: fault,
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Each: "jsonb_each($1::jsonb)", Now: "stepfall.now_ns()", Refused: isRefused, Fault: fault,
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
 	}
 	err = migrate(ctx, pool, known)

@@ -73,7 +73,11 @@ func (s *Store) writeReservation(id int64, a *account, c *store.Charge, amount, 
 		if a.carried {
 			err = errCarried
 		}
-		return errors.Join(err, &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount, Until: a.until(c.Period)})
+		full := &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount}
+		if until := a.until(c.Period); !until.IsZero() {
+			full.Wait = until.Sub(s.Now())
+		}
+		return errors.Join(err, full)
 	}
 	return s.w.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
 		id, c.Account, a.period, amount, returns, s.Now().Add(ttl).UnixNano())

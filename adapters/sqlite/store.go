@@ -63,7 +63,10 @@ func (s *Store) open(ctx context.Context) error {
 	if s.read, err = connect(s.path, 4); err != nil {
 		return errors.Join(err, s.writer.Close())
 	}
-	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Accounts: "accounts2", Each: "json_each($1)", Blind: true, Refused: isRefused, Fault: fault}
+	s.DB = sqlstore.DB{
+		Read: s.read, Write: s.write, Accounts: "accounts2", Each: "json_each($1)", Now: "CAST(unixepoch('subsec') * 1000000000 AS INTEGER)",
+		Blind: true, Refused: isRefused, Fault: fault,
+	}
 	err = migrate(ctx, s.writer)
 	s.files = map[string]os.FileInfo{s.path: nil, s.path + "-wal": nil, s.path + "-shm": nil}
 	for path := range s.files {

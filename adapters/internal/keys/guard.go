@@ -155,8 +155,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 	if full, refused := errors.AsType[*store.RefusedError](err); refused {
 		for _, l := range limits {
 			if l.Account == full.Account {
-				// The minute may have ended already, or clocks may differ.
-				wait := max(time.Second, full.Until.Sub(g.now()))
+				wait := max(time.Second, full.Wait) // the minute may have ended already
 				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
 					fmt.Sprintf("the key %s is limited to %d %s", key.ID, l.Cap, l.what), wait)
 			}

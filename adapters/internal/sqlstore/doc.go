@@ -30,6 +30,8 @@ type DB struct {
 	Prefix, Accounts string
 	// Each is the expression that makes rows of the members of $1, a JSON object: json_each($1), or a faster one.
 	Each string
+	// Now is the expression of the engine's time, in nanoseconds since the Unix epoch.
+	Now string
 	// Blind means that the engine has no statistics to choose an index by, and that a unary plus before a column
 	// keeps it from using that column's index, as in SQLite.
 	Blind bool

@@ -11,53 +11,51 @@ import (
 
 // Post implements [store.Notes].
 func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
-	_, err := d.put(ctx, kind, name, note, ttl, "")
-	return err
+	err := d.write(ctx, func(tx Tx) error {
+		_, err := d.putNote(ctx, tx, "", kind, name, note, ttl.Nanoseconds())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
+	}
+	return nil
 }
 
 // Claim implements [store.Notes].
 func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
-	// A note with the same expiry, to the nanosecond, is this one: the transaction was retried after it had
-	// committed.
-	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5 OR notes.until_ns = excluded.until_ns")
-}
-
-// put writes a note, replacing an existing one only if that meets the condition, and reports whether it did.
-func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.Duration, condition string) (written bool, err error) {
-	now := time.Now()
-	err = d.write(ctx, func(tx Tx) (err error) {
-		written, err = putNote(ctx, tx, kind, name, note, now, ttl, condition)
+	var until, mine int64 // mine is the expiry that this claim wrote, if its transaction is retried after it has committed
+	err := d.write(ctx, func(tx Tx) (err error) {
+		until, err = d.putNote(ctx, tx, " WHERE notes.until_ns <= "+d.Now+" OR notes.until_ns = $5", kind, name, note, ttl.Nanoseconds(), mine)
+		mine = until
 		return err
 	})
 	if err != nil {
-		return false, fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
+		return false, fmt.Errorf("claiming %s %s: %w", kind, name, d.fault(err))
 	}
-	return written, nil
+	return until != 0, nil
 }
 
-func putNote(ctx context.Context, tx Tx, kind, name string, note []byte, now time.Time, ttl time.Duration, condition string) (written bool, err error) {
+// putNote writes a note, replacing an existing one only if that meets the condition, and returns its expiry, or 0 if it
+// was not written. Expiries are read and written by the store's clock, since those of processes differ. args are the
+// kind, the name, the note, its duration in nanoseconds, and those of the condition.
+func (d *DB) putNote(ctx context.Context, tx Tx, condition string, args ...any) (until int64, err error) {
 	if rand.IntN(64) == 0 {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < $2", kind, now.Add(-time.Minute).UnixNano()); err != nil {
-			return false, err
+		if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < "+d.Now+" - 60000000000", args[0]); err != nil {
+			return 0, err
 		}
 	}
-	args := []any{kind, name, note, now.Add(ttl).UnixNano()}
-	if condition != "" {
-		args = append(args, now.UnixNano())
+	err = tx.QueryRowContext(ctx, "INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, "+d.Now+` + $4)
+		ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`+condition+" RETURNING until_ns", args...).Scan(&until)
+	if noRows(err) {
+		err = nil
 	}
-	result, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`+condition, args...)
-	if err != nil {
-		return false, err
-	}
-	rows, err := result.RowsAffected()
-	return rows > 0, err
+	return until, err
 }
 
 // Note implements [store.Notes].
 func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 	var note []byte
-	err := d.read().QueryRowContext(ctx, "SELECT note FROM @notes WHERE kind = $1 AND name = $2 AND until_ns > $3", kind, name, time.Now().UnixNano()).Scan(&note)
+	err := d.read().QueryRowContext(ctx, "SELECT note FROM @notes WHERE kind = $1 AND name = $2 AND until_ns > "+d.Now, kind, name).Scan(&note)
 	if noRows(err) {
 		return nil, nil
 	}
@@ -68,14 +66,14 @@ func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 }
 
 // Notes implements [store.Notes].
-func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
-	notes := map[string][]byte{}
-	current := []any{kind, time.Now().UnixNano()}
-	_, err := read(ctx, d, "reading "+kind, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", current, func(rows *sql.Rows) (note []byte, err error) {
+func (d *DB) Notes(ctx context.Context, kind string) (map[string]time.Duration, error) {
+	notes := map[string]time.Duration{}
+	query := "SELECT name, until_ns - " + d.Now + " FROM @notes WHERE kind = $1 AND until_ns > " + d.Now
+	_, err := read(ctx, d, "reading "+kind, query, []any{kind}, func(rows *sql.Rows) (left time.Duration, err error) {
 		var name string
-		err = rows.Scan(&name, &note)
-		notes[name] = note
-		return note, err
+		err = rows.Scan(&name, &left)
+		notes[name] = left
+		return left, err
 	})
 	return notes, err
 }
@@ -83,12 +81,12 @@ func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) 
 // Add implements [store.Notes].
 func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	var sums []float64
-	id, now := crand.Text(), time.Now()
+	id := crand.Text()
 	err := d.write(ctx, func(tx Tx) (err error) {
 		if len(delta) > 0 { // not twice, if the transaction is retried after it has committed
-			if isNew, err := putNote(ctx, tx, "added", id, []byte{}, now, time.Minute, " WHERE notes.until_ns <= $5"); err != nil {
+			if until, err := d.putNote(ctx, tx, " WHERE notes.until_ns <= "+d.Now, "added", id, []byte{}, time.Minute.Nanoseconds()); err != nil {
 				return err
-			} else if !isNew {
+			} else if until == 0 {
 				delta = nil
 			}
 		}

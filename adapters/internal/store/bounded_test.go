@@ -49,7 +49,9 @@ func (s *stuck) Reserve(_ context.Context, id int64, charges []store.Charge, _ t
 	s.wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reserved[id] = charges[0].Amount
+	if charges[0].Amount > 0 {
+		s.reserved[id] = charges[0].Amount
+	}
 	return nil
 }
 
@@ -73,7 +75,7 @@ func (s *stuck) Extend(context.Context, map[int64]store.LeaseState, time.Duratio
 	return nil, nil
 }
 func (s *stuck) Note(context.Context, string, string) ([]byte, error) { s.wait(); return nil, nil }
-func (s *stuck) Notes(context.Context, string) (map[string][]byte, error) {
+func (s *stuck) Notes(context.Context, string) (map[string]time.Duration, error) {
 	s.wait()
 	return nil, nil
 }

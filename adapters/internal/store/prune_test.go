@@ -18,7 +18,7 @@ type pruned struct {
 	calls []time.Time
 }
 
-func (s *pruned) Notes(context.Context, string) (map[string][]byte, error) { return nil, nil }
+func (s *pruned) Notes(context.Context, string) (map[string]time.Duration, error) { return nil, nil }
 
 func (s *pruned) Claim(context.Context, string, string, []byte, time.Duration) (bool, error) {
 	return !s.taken, nil

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +39,7 @@ type Shared struct {
 // can be nil. Closing the result closes the store.
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	logger = cmp.Or(logger, hclog.NewNullLogger())
-	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
+	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{}), probeID: newID()}
 	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{})}
 	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"
@@ -107,7 +106,7 @@ func (s *Shared) Close() error {
 type peers struct {
 	board  Notes
 	logger hclog.Logger
-	// until maps circuits to the times until which they are open, according to the store.
+	// until maps circuits to the times until which they are open, by this machine's clock.
 	until   atomic.Pointer[map[string]time.Time]
 	out     chan func(context.Context) error
 	closed  chan struct{}
@@ -175,10 +174,8 @@ func (p *peers) readCircuits(ctx context.Context) error {
 		return err
 	}
 	open := make(map[string]time.Time, len(notes))
-	for name, note := range notes {
-		if ns, err := strconv.ParseInt(string(note), 10, 64); err == nil {
-			open[name] = time.Unix(0, ns)
-		}
+	for name, left := range notes {
+		open[name] = time.Now().Add(left)
 	}
 	p.until.Store(&open)
 	return nil
@@ -186,7 +183,7 @@ func (p *peers) readCircuits(ctx context.Context) error {
 
 func (p *peers) Opened(name string, until time.Time) {
 	p.send(func(ctx context.Context) error {
-		return p.board.Post(ctx, kindCircuit, name, strconv.AppendInt(nil, until.UnixNano(), 10), time.Until(until))
+		return p.board.Post(ctx, kindCircuit, name, []byte{}, time.Until(until))
 	})
 }
 

@@ -89,8 +89,8 @@ type LeaseState struct {
 type RefusedError struct {
 	Account     string
 	Left, Asked int64
-	// Until is when the account's next period starts; zero for never.
-	Until time.Time
+	// Wait is how long it takes until the account's next period starts, by the engine's clock; 0 without periods.
+	Wait time.Duration
 }
 
 // Error names the account.
@@ -196,8 +196,8 @@ type Keys interface {
 	ListKeys(ctx context.Context, id string) ([]Key, error)
 }
 
-// Notes stores small records with an expiry that processes share, such as open circuits and the model that serves a
-// conversation.
+// Notes stores small records that processes share, such as open circuits and the model that serves a conversation. They
+// expire by the engine's clock, so that processes whose clocks differ agree.
 type Notes interface {
 	// Post writes a note, replacing an earlier one of the same kind and name.
 	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
@@ -205,8 +205,8 @@ type Notes interface {
 	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
 	// Note returns an unexpired note, or nil.
 	Note(ctx context.Context, kind, name string) ([]byte, error)
-	// Notes returns all unexpired notes of a kind, by name.
-	Notes(ctx context.Context, kind string) (map[string][]byte, error)
+	// Notes returns in how long each unexpired note of a kind expires, by name.
+	Notes(ctx context.Context, kind string) (map[string]time.Duration, error)
 	// Add adds delta to numbers that all processes share and returns the sums. An empty delta only reads.
 	Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error)
 }

@@ -139,8 +139,8 @@ func periods(t *testing.T, e engine) {
 	one := []store.Charge{{Account: "a", Amount: 100, Cap: 100, Period: time.Minute}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
 	full := requireRefused(t, s.Reserve(t.Context(), 2, one, time.Hour))
-	if want := noon.Add(30 * time.Second); !full.Until.Equal(want) {
-		t.Errorf("it begins anew at %v, want %v", full.Until, want)
+	if full.Wait != 30*time.Second {
+		t.Errorf("it begins anew in %v", full.Wait)
 	}
 	e.Clock(t, s, noon.Add(30*time.Second))
 	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
@@ -178,8 +178,8 @@ func longerPeriods(t *testing.T, e engine) {
 	left(70, time.Hour)
 	spend(noon.Add(time.Hour), 4, time.Hour)
 	for range 2 {
-		if full := left(46, 24*time.Hour); !full.Until.Equal(noon.Add(12 * time.Hour)) {
-			t.Errorf("it begins anew at %v, want midnight", full.Until)
+		if full := left(46, 24*time.Hour); full.Wait != 11*time.Hour {
+			t.Errorf("it begins anew in %v, want midnight", full.Wait)
 		}
 	}
 	left(38, 0)

@@ -49,3 +49,27 @@ case "$2" in snake) echo "`+dir+`/manager/versions/3/bin/snake" ;; *) echo "lost
 		t.Errorf("paths = %s", paths)
 	}
 }
+
+// A program whose folder lies behind a link, as that of an environment in use often does, is found by both names: its
+// scripts name their interpreter by the one that the environment was made with.
+func TestToolsBehindALink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need privileges")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, link := filepath.Join(dir, "made"), filepath.Join(dir, "current")
+	if err := errors.Join(os.MkdirAll(filepath.Join(real, "bin"), 0o700), os.Symlink("/bin/sh", filepath.Join(real, "bin", "snake")), os.Symlink("made", link)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Join(link, "bin"))
+	for _, paths := range [][]string{jail.ToolPaths("snake"), jail.PathTools()} {
+		for _, path := range []string{filepath.Join(link, "bin"), filepath.Join(real, "bin")} {
+			if !slices.Contains(paths, path) {
+				t.Errorf("%s is not among %s", path, paths)
+			}
+		}
+	}
+}

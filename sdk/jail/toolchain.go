@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,23 +21,22 @@ func SystemPaths() []string {
 }
 
 // ToolPaths returns the paths that a program outside the system paths needs: its folder, the toolchain
-// that the folder belongs to, and those of the file that it links to. If the program is not found, there
-// are none.
+// that the folder belongs to, and those of the file and of the folder that they link to. If the program is not found,
+// there are none.
 func ToolPaths(program string) []string {
 	var paths []string
 	if slices.Contains([]string{"mvn", "mvnw", "gradle", "gradlew"}, filepath.Base(program)) {
 		paths = java() // also for a wrapper script in the tree
 	}
 	found, err := exec.LookPath(program)
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
 	if err != nil {
 		return paths
 	}
-	found, err = filepath.Abs(found)
-	if err != nil {
-		return paths
-	}
-	real, _ := filepath.EvalSymlinks(found)
-	for _, folder := range slices.Compact([]string{filepath.Dir(found), filepath.Dir(cmp.Or(real, found))}) {
+	folder := filepath.Dir(found)
+	for _, folder := range slices.Compact([]string{folder, targetOf(folder), filepath.Dir(targetOf(found))}) {
 		if isInstalled(folder) {
 			paths = append(paths, folder)
 		}
@@ -55,7 +53,11 @@ func ToolPaths(program string) []string {
 // its keys.
 func PathTools() []string {
 	var paths []string
-	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
+	folders := append(filepath.SplitList(os.Getenv("PATH")), filepath.Join(os.Getenv("GOROOT"), "bin"), filepath.Join(os.Getenv("VIRTUAL_ENV"), "bin"))
+	for _, folder := range folders {
+		folders = append(folders, targetOf(folder))
+	}
+	for _, folder := range folders {
 		folder = filepath.Clean(folder)
 		if !filepath.IsAbs(folder) || isSystem(folder) {
 			continue
@@ -66,13 +68,16 @@ func PathTools() []string {
 		paths = append(paths, toolchain(folder)...)
 	}
 	paths = append(append(paths, rust()...), java()...)
-	for _, variable := range []string{"GOROOT", "VIRTUAL_ENV"} {
-		if root := os.Getenv(variable); filepath.IsAbs(root) {
-			paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
-		}
-	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
+}
+
+// targetOf returns the path without symbolic links, by which scripts of an environment name their interpreter.
+func targetOf(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // programFolders are the names of folders that hold only programs.
@@ -183,10 +188,8 @@ func java() []string {
 		paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
 	}
 	if found, err := exec.LookPath("java"); err == nil {
-		paths = append(append(paths, filepath.Dir(found)), toolchain(filepath.Dir(found))...)
-		if real, err := filepath.EvalSymlinks(found); err == nil {
-			paths = append(paths, toolchain(filepath.Dir(real))...)
-		}
+		folder, real := filepath.Dir(found), filepath.Dir(targetOf(found))
+		paths = slices.Concat(paths, []string{folder}, toolchain(folder), toolchain(real))
 	}
 	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || !isInstalled(path) })
 }

@@ -3,10 +3,12 @@ package verify_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,6 +30,9 @@ func TestMain(m *testing.M) {
 	var err error
 	if state, err = os.MkdirTemp("", "verify"); err != nil {
 		panic(err)
+	}
+	if everyAttack() { // between its runs, a verdict waits for the kernel
+		_ = flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1))
 	}
 	code := m.Run()
 	if code != 0 && !everyAttack() {

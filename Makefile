@@ -77,7 +77,9 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: check every 
 # time-outs and kills, and so more of them run at once than there are processors; where they
 # try every attack they wait less, and tests about time would fail more often. Vet is left to
 # make lint, which has the same packages vetted whole: here it reads all dependencies first.
-PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./sdk/jail/container ./...
+SLOWEST := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./sdk/jail/container
+ALL := ./...
+PACKAGES := $(SLOWEST) $(ALL)
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 GOTEST = go test $(1) -vet=off -timeout 30m $(PACKAGES)
 ifdef AGAIN
@@ -89,8 +91,8 @@ endif
 # Most tests and compilations keep little, and collect garbage often: with more of it they take a
 # tenth less of the processor. The limit keeps those that make much from taking a small machine's
 # memory; SQLite is compiled in three quarters of a GiB.
-build test: export GOGC ?= 400
-build test: export GOMEMLIMIT ?= 1GiB
+build test race: export GOGC ?= 400
+build test race: export GOMEMLIMIT ?= 1GiB
 
 .PHONY: test
 test: ## Run all tests
@@ -111,9 +113,9 @@ CONCURRENT = $(shell grep -rlE --include='*.go' '^\s*go [a-z]|\.Go\>|synctest\.|
 
 .PHONY: race
 race: export CGO_ENABLED = 1
-race: PACKAGES = $(CONCURRENT)
+race: PACKAGES = $(SLOWEST) ./sdk/fit $(CONCURRENT)
 race: ## Run the short tests of concurrent packages under the race detector
-	$(call GOTEST,-race -short)
+	$(call GOTEST,-race -short -p $(AT_ONCE))
 
 .PHONY: chaos
 chaos: ## Kill replicas and workers, restart and hang PostgreSQL for CHAOS (1m); fail if a cap is exceeded or a job lost
@@ -133,6 +135,8 @@ vet: ## Run go vet
 	go vet ./...
 
 .PHONY: lint
+lint: export GOGC ?= 400
+lint: export GOMEMLIMIT ?= 3GiB
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## Run the linters
 	$< run ./...
 

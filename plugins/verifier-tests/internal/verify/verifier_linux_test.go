@@ -3,10 +3,12 @@ package verify_test
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,6 +30,9 @@ func TestMain(m *testing.M) {
 	var err error
 	if state, err = os.MkdirTemp("", "verify"); err != nil {
 		panic(err)
+	}
+	if everyAttack() { // between its runs, a verdict waits for the kernel
+		_ = flag.Set("test.parallel", strconv.Itoa(runtime.NumCPU()+1))
 	}
 	code := m.Run()
 	if code != 0 && !everyAttack() {
@@ -99,8 +104,8 @@ func sample[T any](list []T, n int) []T {
 }
 
 // sampleOf returns n attacks of a map, or all if every attack is run.
-func sampleOf(all map[string]string, n int) map[string]string {
-	some := map[string]string{}
+func sampleOf[T any](all map[string]T, n int) map[string]T {
+	some := map[string]T{}
 	for _, name := range sample(rotated(slices.Sorted(maps.Keys(all))), n) {
 		some[name] = all[name]
 	}

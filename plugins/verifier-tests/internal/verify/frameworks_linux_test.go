@@ -186,7 +186,7 @@ func TestFrameworksThatDoNotReportAll(t *testing.T) {
 		exports = "exports.Thing = class { add(a, b) { return a + b; } twice(a) { return 2 * a; } };\nexports.one = () => 1;"
 		thing   = "const { Thing, one } = require('./calc.js');\n"
 	)
-	for name, c := range map[string]struct {
+	for name, c := range sampleOf(map[string]struct {
 		script, tests, before, answer string
 		passes                        bool
 		way                           string
@@ -209,7 +209,7 @@ func TestFrameworksThatDoNotReportAll(t *testing.T) {
 			mocha + "calc.test.js two.test.js", "", "", right, true, "tests in process",
 		},
 		"tests that are built": {"node build.js && " + mocha + "dist/calc.test.js", "", "", right, true, "exit code"},
-	} {
+	}, 3) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tree := maps.Clone(smallTests)

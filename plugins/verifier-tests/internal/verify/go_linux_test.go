@@ -265,7 +265,7 @@ func TestGoTestsWhoseLinesDoNotCompile(t *testing.T) {
 		right  = "func Up(in string) string {\n\tout := \"\"\n\tfor _, c := range in {\n\t\tout = string(c-32) + out\n\t}\n\treturn out\n}\n"
 		size   = "\nfunc Len(in string) int { return len(in) }\n"
 	)
-	for _, test := range []struct {
+	for _, test := range sample(rotated([]struct {
 		name, tests, answer string
 		outcome             sdk.Outcome
 	}{
@@ -275,7 +275,7 @@ func TestGoTestsWhoseLinesDoNotCompile(t *testing.T) {
 		{"a line of the test itself", shared, reads, sdk.Inconclusive},
 		{"right, and a line of another test", table + when, right, sdk.Passed},
 		{"right, and a line of the test itself", shared, right, sdk.Passed},
-	} {
+	}), 2) {
 		t.Run(test.name, func(t *testing.T) {
 			tree := write(t, map[string]string{
 				"go.mod":     goTree["go.mod"],

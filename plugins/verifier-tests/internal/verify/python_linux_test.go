@@ -72,14 +72,14 @@ func TestTablesOfManyRows(t *testing.T) {
 func TestComparisonsThatAreNotSeen(t *testing.T) {
 	const helpers = "\ndef run(f, i, o):\n    if f(i) != o:\n        raise ValueError(i)\n\nclass That:\n    def __init__(self, v):\n        self.v = v\n\n    def is_(self, o):\n        if self.v != o:\n            raise ValueError(o)\n"
 	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "-q"}})
-	for test, most := range map[string]float64{
+	for test, most := range sampleOf(map[string]float64{
 		"run(s.up, 'abc', 'CBA')":         0.85,
 		"That(s.up('abc')).is_('CBA')":    0.85,
 		"helpers.run(s.up, 'abc', 'CBA')": 0.85,
 		"match s.up('abc'):\n        case 'CBA':\n            return\n    raise ValueError": 0.85,
 		"s.up('abc')": 0.95,
 		"found = []\n    found.append(s.up('abc'))": 0.95,
-	} {
+	}, 2) {
 		verdict := judge(t, v, &sdk.Query{WorkDir: write(t, map[string]string{
 			"s.py":       "def up(text):\n    return text\n\ndef length(text):\n    return len(text) + 1\n",
 			"helpers.py": helpers,

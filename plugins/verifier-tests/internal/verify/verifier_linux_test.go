@@ -104,8 +104,8 @@ func sample[T any](list []T, n int) []T {
 }
 
 // sampleOf returns n attacks of a map, or all if every attack is run.
-func sampleOf(all map[string]string, n int) map[string]string {
-	some := map[string]string{}
+func sampleOf[T any](all map[string]T, n int) map[string]T {
+	some := map[string]T{}
 	for _, name := range sample(rotated(slices.Sorted(maps.Keys(all))), n) {
 		some[name] = all[name]
 	}

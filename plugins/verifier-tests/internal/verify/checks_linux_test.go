@@ -71,7 +71,7 @@ func TestAnswersThatBreakWhatDidNotRun(t *testing.T) {
 func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
 	python := pytestOrSkip(t)
 	const old = "\n\ndef test_old():\n    assert b.old(2, 3) == 5\n"
-	for name, test := range map[string]struct {
+	for name, test := range sampleOf(map[string]struct {
 		module, named, conftest, test string
 	}{
 		"a name":          {"pytest", "tests/test_b.py::test_new", "", "from __future__ import annotations\n\nimport b\nfrom b import (\n    new,\n    newer,\n    old,\n)\n" + old + "\n\ndef test_absence():\n    assert old(2, 2) not in (5, 6)\n\n\ndef test_broken():\n    assert old(2, 2) == 5\n\n\ndef test_new():\n    assert new(2) + newer() == 6\n"},
@@ -80,7 +80,7 @@ func TestAnswersThatBreakWhatWasNotLoaded(t *testing.T) {
 		"a class":         {"pytest", "tests/test_b.py::test_new", "", "import b\nfrom b import Base\n\n\nclass Mine(Base):\n    pass\n" + old + "\n\ndef test_new():\n    assert Mine().new(6) == 6\n"},
 		"in its settings": {"pytest", "tests/test_b.py::test_new", "import pytest\nfrom b import new\n\n\n@pytest.fixture\ndef made():\n    return new(6)\n", "import b\n" + old + "\n\ndef test_new(made):\n    assert made == 6\n"},
 		"unittest":        {"unittest", "tests.test_b.T.test_new", "", "import unittest\n\nimport b\nfrom b import new\n\n\nclass T(unittest.TestCase):\n    def test_old(self):\n        self.assertEqual(b.old(2, 3), 5)\n\n    def test_new(self):\n        self.assertEqual(new(6), 6)\n"},
-	} {
+	}, 2) {
 		files := map[string]string{"b.py": "def old(a, b):\n    return a + b\n", "tests/test_b.py": test.test, "tests/__init__.py": ""}
 		if test.conftest != "" {
 			files["conftest.py"] = test.conftest

@@ -22,6 +22,9 @@ type doubts struct {
 	// afterUSD is the part of ownUSD for calls after another model's first answer, beforeUSD what those answers' tokens cost
 	// at its prices.
 	afterUSD, beforeUSD float64
+	// cacheable counts the calls of the dearest model whose prompts its provider could cache, and cached those of them of
+	// which it read or wrote a part in its cache: there need not be one.
+	cacheable, cached int
 	// prompts are the last prompts of runs, by tenant and run.
 	prompts map[[2]string]lastPrompt
 }
@@ -46,20 +49,22 @@ const (
 	// maxDoubtTools and maxDoubtRuns limit the memory.
 	maxDoubtTools = 10000
 	maxDoubtRuns  = 10000
+	// enoughCalls of a model that read and wrote nothing in a cache show that there is none.
+	enoughCalls = 5
 )
 
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &dearest.Price
-	share := d.cachedShare(result.Trace, p)
-	ownUSD, othersUSD := 0.0, alwaysUSD(p, result.Trace, result.Answer.Usage, share)
+	share, isCacheable := d.cachedShare(result.Trace, dearest)
+	ownUSD, othersUSD := 0.0, alwaysUSD(p, result.Answer.Usage, share, isCacheable)
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
-			ownUSD, othersUSD = a.CostUSD*alwaysUSD(p, result.Trace, a.Usage, share)/max(p.CostUSD(a.Usage), 1e-12), 0
+			ownUSD, othersUSD = a.CostUSD*alwaysUSD(p, a.Usage, share, isCacheable)/max(p.CostUSD(a.Usage), 1e-12), 0
 			if i > 0 {
 				d.afterUSD += ownUSD
-				d.beforeUSD += alwaysUSD(p, result.Trace, result.Attempts[0].Answer.Usage, share)
+				d.beforeUSD += alwaysUSD(p, result.Attempts[0].Answer.Usage, share, isCacheable)
 			}
 		}
 	}
@@ -78,26 +83,32 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 }
 
 // alwaysUSD returns what a call with these tokens costs a model that is always asked, and so finds a share of the prompt
-// in its cache.
-func alwaysUSD(p *sdk.Price, t *sdk.Trace, u sdk.Usage, share float64) float64 {
+// in its cache, if there is one, and writes the rest.
+func alwaysUSD(p *sdk.Price, u sdk.Usage, share float64, isCacheable bool) float64 {
 	prompt := u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
 	u.CachedInputTokens = int(share * float64(prompt))
 	u.InputTokens, u.CacheWriteTokens = prompt-u.CachedInputTokens, 0
-	if t.IsCacheable(p) && p.CacheWrite > p.Input {
+	if isCacheable && p.CacheWrite > p.Input {
 		u.InputTokens, u.CacheWriteTokens = 0, u.InputTokens
 	}
 	return p.CostUSD(u)
 }
 
-// cachedShare returns the share of a step's prompt that a model with these prices finds cached if it is always asked: as
-// much as any model whose prompts are cached in the same way or, if none of them was asked in the step before, what that
-// step's prompt was. The lock is held.
-func (d *doubts) cachedShare(t *sdk.Trace, p *sdk.Price) (share float64) {
-	isCacheable, key := t.IsCacheable(p), [2]string{t.Tenant, t.Run}
+// cachedShare returns the share of a step's prompt that the dearest model finds cached if it is always asked: as much as any
+// model whose prompts are cached in the same way or, if none of them was asked in the step before, what that step's prompt
+// was. isCacheable is false if its provider caches nothing of it. The lock is held.
+func (d *doubts) cachedShare(t *sdk.Trace, dearest *sdk.Model) (share float64, isCacheable bool) {
+	isCacheable = t.IsCacheable(&dearest.Price)
+	key := [2]string{t.Tenant, t.Run}
 	last, isCold := d.prompts[key]
 	now := lastPrompt{tokens: t.InputTokens, hasTools: len(t.Tools) > 0}
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		if c.Model == dearest.Name && isCacheable {
+			if d.cacheable++; c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens > 0 {
+				d.cached++
+			}
+		}
 		now.models = append(now.models, c.Model)
 		isCold = isCold && !slices.Contains(last.models, c.Model)
 		if b := t.Belief(c.Model); isCacheable || b != nil && !t.IsCacheable(b.Price) {
@@ -108,14 +119,17 @@ func (d *doubts) cachedShare(t *sdk.Trace, p *sdk.Price) (share float64) {
 	if isCold && isCacheable && last.hasTools == now.hasTools && last.tokens <= now.tokens {
 		share = max(share, float64(last.tokens)/float64(max(1, now.tokens)))
 	}
+	if d.cached == 0 && d.cacheable >= enoughCalls {
+		share, isCacheable = 0, false
+	}
 	if t.Run == "" {
-		return share
+		return share, isCacheable
 	}
 	if d.prompts == nil || len(d.prompts) >= maxDoubtRuns {
 		d.prompts = map[[2]string]lastPrompt{}
 	}
 	d.prompts[key] = now
-	return share
+	return share, isCacheable
 }
 
 // compareTools records, for each tool of the answer, whether the first two answers differed. The lock is held.

@@ -61,6 +61,7 @@ func TestLeftOutBesideWhatIsRepaired(t *testing.T) {
 		{runner.Fail, unequal, unequal, "return a + b", false, sdk.Failed, 0, "2 of 2 tests failed"},
 		{runner.Pass, lookup, lookup, "return a + b", false, sdk.Passed, leftOutConfidence, "left out, because they fail as on the untouched tree: calc.TestOther"},
 		{runner.Pass, lookup, lookup, "except socket.gaierror:", false, sdk.Inconclusive, 0, "part of the task"},
+		{runner.Pass, "> raise socket.gaierror\n" + lookup, "> raise socket.gaierror\n" + lookup, "return a + b", false, sdk.Inconclusive, 0, "part of the task"},
 		{runner.Pass, unequal, lookup, "return a + b", false, sdk.Failed, 0, "1 of 2 tests failed"},
 		{runner.Pass, lookup, lookup, "return a + b", true, sdk.Passed, leftOutConfidence, "calc.TestOther"},
 		{runner.Pass, unequal, unequal, "return a + b", true, sdk.Inconclusive, 0, "part of the task"},

@@ -20,7 +20,7 @@ func TestAttackGoLess(t *testing.T) {
 		"go.mod":      "module example.com/calc\n\ngo 1.22\n",
 		"calc/add.go": "package calc\n\n// Add adds.\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",
 		"calc/add_test.go": "package calc\n\nimport (\n\t\"os\"\n\t\"strings\"\n\t\"testing\"\n)\n\nfunc TestAdd(t *testing.T) {\n\tfor name, want := range map[string]int{\"zero\": 0, \"five\": 5} {\n\t\tt.Run(name, func(t *testing.T) {\n\t\t\tif got := Add(want, 0); got != want {\n\t\t\t\tt.Error(got)\n\t\t\t}\n\t\t\tif got := Add(0, want); got != want {\n\t\t\t\tt.Error(got)\n\t\t\t}\n\t\t})\n\t}\n}\n" +
-			"\nfunc TestGolden(t *testing.T) {\n\twant, err := os.ReadFile(\"golden/sum.txt\")\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif Add(2, 3) == 5 != strings.HasPrefix(string(want), \"5\") {\n\t\tt.Error(string(want))\n\t}\n}\n\nfunc TestNothing(t *testing.T) {}\n",
+			"\nfunc TestGolden(t *testing.T) {\n\twant, err := os.ReadFile(\"golden/sum.txt\")\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif Add(2, 3) == 5 != strings.HasPrefix(string(want), \"5\") {\n\t\tt.Error(Add(2, 3), string(want))\n\t}\n}\n\nfunc TestNothing(t *testing.T) {}\n",
 		"calc/golden/sum.txt": "5\n",
 	})
 	wrong := "\n\nfunc Add(a, b int) int { return a * 1 }"

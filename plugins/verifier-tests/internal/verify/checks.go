@@ -104,7 +104,8 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	for _, test := range report.Tests {
 		was, known := before[placeOf(test)]
 		if was.Status == runner.Missing && j.before != nil {
-			was.Status, _ = j.before.rest.Status(test.ID()) // Missing if it is not found
+			found := j.before.rest.Find(test.ID())
+			was.Status, was.Output = runner.Worst(found), (&runner.Report{Tests: found}).FirstFailure() // Missing if it is not found
 		}
 		if test.Status == runner.Skip && was.Status == runner.Missing && !report.Marked && j.before.isWithin(test) {
 			j.skipped = append(j.skipped, test.ID())
@@ -115,7 +116,7 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 		}
 		checks = append(checks, &check{
 			name: test.ID(), isRequired: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
-			group: test.Group, isFixed: was.Status != runner.Pass, same: was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
+			group: test.Group, isFixed: was.Status != runner.Pass, same: test.Status == runner.Fail && was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
 		})
 	}
 	return checks
@@ -210,27 +211,38 @@ var volatileText = regexp.MustCompile(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?|\.stepfall-\
 
 func plain(output string) string { return volatileText.ReplaceAllString(output, "") }
 
+// Messages of tests that reach for the network, which a run does not have, signs that a test makes them up, and code that
+// reaches for it: it may be its task to end such a test otherwise.
+var (
+	offline = regexp.MustCompile(`(?i)name or service not known|name resolution|no such host|: lookup \S+ on |network is unreachable|EAI_AGAIN|ENOTFOUND|ENETUNREACH|UnknownHostException|could ?n[o']t resolve host|failed to lookup address`)
+	madeUp  = regexp.MustCompile(`(?i)mock|fake|stub|raise (socket\.)?gaierror`)
+	online  = regexp.MustCompile(`(?i)socket|gaierror|addrinfo|gethostby|url(lib|open|connection)|\brequests\b|\bhttpx?\b[^:]|\baiohttp|\bfetch\(|\bnet\b|\bdns|hostname|connect|EAI_AGAIN|ENOTFOUND|UNREACH|UnknownHost|IOException|OSError`)
+)
+
 // leaveOut removes failed checks that failed with the same output before, if the answer has fixed others: they
-// may be unrelated to it.
-func (j *judgement) leaveOut(checks, failed []*check) []*check {
+// may be unrelated to it. Beside a fixed test, only what lacks the network is surely so. areSame means that what is left
+// fails as before, too.
+func (j *judgement) leaveOut(checks, failed []*check) (left []*check, areSame bool) {
 	mended := map[string]bool{} // by group: a failure beside a fixed test may be part of the task
 	for _, c := range checks {
 		if c.isFixed && !slices.Contains(failed, c) {
 			mended[c.group] = true
 		}
 	}
+	areSame = len(mended) > 0
 	var names []string
-	left := slices.DeleteFunc(failed, func(c *check) bool {
-		if unrelated := c.same && len(mended) > 0 && !mended[c.group]; !unrelated {
-			return false
+	for _, c := range failed {
+		if areSame && c.same && (!mended[c.group] || offline.MatchString(c.output) && !madeUp.MatchString(c.output) && !j.isOnline) {
+			names = append(names, c.name)
+		} else {
+			left = append(left, c)
 		}
-		names = append(names, c.name)
-		return true
-	})
+	}
 	if j.leftOut = len(names); j.leftOut > 0 {
+		j.confidence = min(j.confidence, leftOutConfidence)
 		j.notef("left out, because they fail as on the untouched tree: %s (name the tests that decide, by --fail-to-pass for instance)", strings.Join(names, ", "))
 	}
-	return left
+	return left, areSame && !slices.ContainsFunc(left, func(c *check) bool { return !c.same })
 }
 
 // family returns the common name of subtests, or of tests with parameters.

@@ -45,7 +45,9 @@ type judgement struct {
 	dropped []string
 	// leftOut is the number of tests that fail as on the untouched tree.
 	leftOut int
-	// confidence is the confidence of a pass.
+	// isOnline means that changed files have code that reaches for the network.
+	isOnline bool
+	// confidence is the confidence of a pass. Flaky tests and tests that are left out lower it.
 	confidence float64
 	// isHidden means that a deciding test may compare unseen; see [alter.Source].
 	isHidden bool
@@ -93,6 +95,7 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if stopped != nil || err != nil {
 		return stopped, err
 	}
+	j.isOnline = slices.ContainsFunc(a.changes, func(c jail.Change) bool { return online.Match(c.Data) })
 	verdict := j.decide(checks)
 	switch {
 	case verdict.Outcome == sdk.Failed:
@@ -336,14 +339,16 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 			failed = append(failed, c)
 		default:
 			j.flaky = append(j.flaky, c.name)
-			undecided = undecided || c.isRequired
+			undecided, j.confidence = undecided || c.isRequired, min(j.confidence, flakyConfidence)
 			j.notef("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
 		}
 	}
-	failed = j.leaveOut(checks, failed)
+	failed, areSame := j.leaveOut(checks, failed)
 	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.isRequired || c.isFixed })
 	total := passed + len(failed)
 	switch {
+	case len(failed) > 0 && areSame:
+		return j.verdict(sdk.Inconclusive, "others of their file or package pass now, and these fail as on the untouched tree, for reasons of their own or because they are part of the task (name the tests that decide, by --fail-to-pass for instance): "+describe(failed, total))
 	case len(failed) > 0:
 		return j.testVerdict(sdk.Failed, describe(failed, total), passed, total)
 	case undecided:
@@ -368,19 +373,12 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	return j.testVerdict(sdk.Passed, evidence, passed, total)
 }
 
-// testVerdict returns a verdict scored by the share of passed tests. Flaky tests and, for a pass, tests that were
-// left out lower its confidence.
+// testVerdict returns a verdict scored by the share of passed tests.
 func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
 	verdict := j.verdict(outcome, evidence)
 	verdict.Score = float64(passed) / float64(total)
-	if outcome == sdk.Passed {
+	if outcome == sdk.Passed || len(j.flaky) > 0 {
 		verdict.Confidence = j.confidence
-	}
-	if len(j.flaky) > 0 {
-		verdict.Confidence = flakyConfidence
-	}
-	if outcome == sdk.Passed && j.leftOut > 0 {
-		verdict.Confidence = min(verdict.Confidence, leftOutConfidence)
 	}
 	return verdict
 }

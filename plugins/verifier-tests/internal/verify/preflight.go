@@ -132,7 +132,8 @@ func (v *Verifier) loadOrRun(ctx context.Context, t *tree, p *preflight) error {
 
 // ignoresCode reports whether the command, which ran no test, prints the same if no file of code can be parsed.
 func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool, error) {
-	if p.report.Broken == "" || lacksFile.MatchString(p.report.Broken) || len(p.report.Tests) > 0 || p.result.End != jail.EndExit {
+	isRun := p.report.IsWhole || slices.ContainsFunc(p.report.Tests, func(t runner.Test) bool { return !hidesTests(t) })
+	if len(p.report.Tests) == 0 && p.report.Broken == "" || lacksFile.MatchString(p.report.Broken) || isRun || p.result.End != jail.EndExit {
 		return false, nil
 	}
 	if misused.MatchString(p.report.Broken) {
@@ -140,16 +141,29 @@ func (v *Verifier) ignoresCode(ctx context.Context, t *tree, p *preflight) (bool
 	}
 	a := &attempt{tree: t}
 	for _, file := range t.Files {
-		if isCode(file) {
+		if isCode(file) && !ofFrameworks.has(file) {
 			a.changes = append(a.changes, jail.Change{Path: file, Data: []byte(unparsable)})
 		}
 	}
 	broken, _, err := v.run(ctx, a, false)
-	return err == nil && plain(broken.Broken) == plain(p.report.Broken), err
+	return err == nil && failuresOf(broken) == failuresOf(p.report), err
 }
 
+// failuresOf returns all that failed and why, without what differs in each run.
+func failuresOf(report *runner.Report) string {
+	all := []string{report.Broken}
+	for _, test := range report.Tests {
+		all = append(all, test.ID()+"\n"+test.Output)
+	}
+	slices.Sort(all) // files can end in any order
+	return plain(strings.Join(all, "\n"))
+}
+
+// ofFrameworks matches code by which a framework starts. What is installed in the tree is often among it.
+var ofFrameworks = newGuard(strings.Fields("*.config.* **/node_modules/** **/.venv/** **/venv/** **/vendor/** **/site-packages/**"))
+
 // lacksFile matches messages about a file that an answer may have to add.
-var lacksFile = regexp.MustCompile(`(?i)no rule to make target|can(?:'|no)t find|no such file`)
+var lacksFile = regexp.MustCompile(`(?i)no rule to make target|can(?:'|no)t find|(?:could not|failed to) resolve|no such file`)
 
 // misused matches what pytest says of its options and settings, of some only after it has collected tests.
 var misused = regexp.MustCompile(`(?m)^ERROR: (?:usage|Unknown config option): `)
@@ -270,7 +284,7 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 		{len(p.report.Tests) == 0 && crashed.MatchString(broken), "the process of the tests crashes or does not start there (if for want of memory, raise memory_mib): " + broken},
 		{refused.MatchString(broken), "the command is denied what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
-		{p.isDeaf && !p.edits, "the command fails before it reads any code: " + broken},
+		{p.isDeaf && !p.edits, "the command fails before it reads any code: " + cmp.Or(broken, p.report.FirstFailure())},
 		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},
 	} {
 		if one.isSo {

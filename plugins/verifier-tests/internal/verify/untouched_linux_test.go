@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -119,5 +120,25 @@ func TestCommandThatStartsNoTest(t *testing.T) {
 				t.Error("tests that answers may bring need not be there")
 			}
 		})
+	}
+}
+
+// A framework that can load no test file, whatever is in them, is no evidence about any answer. One that lacks what an answer
+// must add is.
+func TestFrameworkThatLacksItsPreset(t *testing.T) {
+	find(t, "node", "--version")
+	right := file("calc.js", "exports.add = (a, b) => a + b;\nexports.twice = (a) => 2 * a;") + file("sum.js", "module.exports = require('./calc.js').add;")
+	v := open(t, verify.Config{Command: []string{"node", "node_modules/jest/bin/jest.js", "calc.test.js"}})
+	for preset, want := range map[string]sdk.Outcome{"require('missing-preset'); ": sdk.Inconclusive, "": sdk.Passed} {
+		tree := maps.Clone(smallTests)
+		tree["node_modules/jest/bin/jest.js"] = strings.Replace(smallJest, "try { require", "try { "+preset+"require", 1)
+		tree["calc.test.js"] = strings.Replace(tree["calc.test.js"], "const { add", "const sum = require('./sum.js');\nconst { add", 1)
+		query := &sdk.Query{WorkDir: write(t, tree)}
+		if verdict := judge(t, v, query, right); verdict.Outcome != want || want == sdk.Inconclusive && !strings.Contains(verdict.Evidence, "before it reads any code: ") {
+			t.Errorf("right, %q: %s", preset, verdict.Outcome)
+		}
+		if verdict := judge(t, v, query, strings.ReplaceAll(right, "a + b", "a * b")); verdict.Outcome == sdk.Passed || want == sdk.Passed && verdict.Outcome != sdk.Failed {
+			t.Errorf("wrong, %q: %s", preset, verdict.Outcome)
+		}
 	}
 }

@@ -1059,6 +1059,8 @@ class Alteration:
         helpers = HELPERS.replace("@functools", "\0f").replace("@contextlib", "\0c").replace("@always", str(self.way == "end")).replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
         if self.record:
             helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@holds", str(self.way == "hold"))
+        # A project may demand that its tests run all of their own lines.
+        helpers = re.sub(r"(?m)^((?:def|class) .*)$", r"\1  # pragma: no cover", helpers)
         helpers = helpers.replace("@", self.prefix).replace("\0f", "@functools").replace("\0c", "@contextlib")
         at = self.starts[self.first() - 1]
         return source[:at] + helpers.encode() + source[at:]

@@ -225,7 +225,7 @@ function alter({ path, text: written }) {
   const lenient = new Set(), noted = new Set();
   // collects is set while it is only looked at what each test compares.
   // isCovered says that something is left out which is noted where the rest is as it was.
-  let isCovered, collects, kinds, name, compared, goesOn, holds, truthsNoted, tried, numbers, inputs;
+  let isCovered, collects, kinds, name, compared, goesOn, holds, truthsNoted, asserts, tried, numbers, inputs;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
     if (request.way === "reach") [edits, records] = [edits.length > 0 ? [[site.start, site.end, fail]] : [], []];
@@ -334,11 +334,12 @@ function alter({ path, text: written }) {
     if (!request.record || some(node, (n) => n.type === "YieldExpression")) return put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
     const site = `${path}:t${node.start}`;
     const goesOnHere = goesOn && !lenient.has(node);
-    truthsNoted.push({ name: site, test: name, values: ["=" + wanted], lenient: lenient.has(node) });
     holds ||= goesOnHere && request.way === "expectation";
-    const drawn = [[node.start, node.end, `${mustBe ? "" : "!"}${prefix}truth(${JSON.stringify(site)}, ${tested}, ${request.way === "record" ? wanted : null}, ${goesOnHere})`]];
-    if (request.way === "record" || request.way === "hold") kinds[TRUTH].push(...drawn);
-    else put(TRUTH, node, drawn);
+    const drawn = (value) => [node.start, node.end, `${mustBe ? "" : "!"}${prefix}truth(${JSON.stringify(site)}, ${tested}, ${value}, ${goesOnHere})`];
+    const comparison = { name: site, test: name, values: ["=" + wanted], lenient: lenient.has(node) };
+    truthsNoted.push({ comparison, edits: asserts && !comparison.lenient ? [drawn(wanted)] : [] });
+    if (request.way === "record" || request.way === "hold") kinds[TRUTH].push(drawn(request.way === "record" ? wanted : null));
+    else put(TRUTH, node, [drawn(null)]);
   }
   // compares alters what a call compares that must be true, or whose result must be so.
   function compares(node) {
@@ -461,7 +462,8 @@ function alter({ path, text: written }) {
   function body(node, title, { isEach, isMade }) {
     name = title;
     kinds = [[], [], [], []];
-    truthsNoted = [];
+    // truthsNoted has conditions with the edits that note them as they are where they are those of assertions.
+    [truthsNoted, asserts] = [[], true];
     isCovered = false;
     [tried, numbers, inputs] = [[], [], []];
     sites.clear();
@@ -486,10 +488,12 @@ function alter({ path, text: written }) {
       if (inner.type === "SwitchStatement" && calls(inner.discriminant) && some(inner, (n) => n.type === "ThrowStatement")) {
         for (const one of inner.cases) if (one.test && !some(one, (n) => n.type === "ThrowStatement")) expected(one.test);
       }
-      if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
+      if (inner.type === "IfStatement" && ((request.whole && !request.rest) || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
         if (!direct.some((n) => n.type === "ThrowStatement")) walk.full(inner.test, (n) => lenient.add(n));
+        asserts = false;
         condition(inner.test, isWithin);
+        asserts = true;
         if (isWithin && /^!==?$/.test(inner.test.operator)) assertions.push(inner.test);
       }
     });
@@ -564,7 +568,11 @@ function alter({ path, text: written }) {
         if (kind < 0 || kind === DATA) continue;
         if (kind === TRUTH) {
           truths.push(name);
-          compared.push(...truthsNoted);
+          compared.push(...truthsNoted.map((n) => n.comparison));
+        } else if (request.whole && kind === LITERAL && !request.rest && request.way !== "reach") {
+          // Another test of the file may have nothing but conditions: they are noted, and altered with the rest.
+          compared.push(...truthsNoted.filter((n) => n.edits.length > 0).map((n) => n.comparison));
+          edits.push(...truthsNoted.flatMap((n) => n.edits));
         }
         watched.push(...tried);
         edits.push(...kinds[kind], ...(holds && (kind === LITERAL || kind === TRUTH) ? ending(node) : []));

@@ -112,10 +112,14 @@ def @end(f):
 '''
 
 
+def last_name(node):
+    """The name of a variable or member, "" for what is neither."""
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
 def called(node):
     """The name of the function or method that is called, "" for what is no call."""
-    function = getattr(node, "func", None)
-    return getattr(function, "attr", getattr(function, "id", ""))
+    return last_name(getattr(node, "func", None))
 
 
 def parsed(text):
@@ -137,8 +141,9 @@ def has_call(node):
 
 
 def is_with(node, *names):
-    """Whether a node is a with of calls of these names."""
-    return isinstance(node, ast.With) and all(isinstance(i.context_expr, ast.Call) and called(i.context_expr) in names for i in node.items)
+    """Whether a node is a with of calls of these names, or of their members."""
+    is_named = lambda c: isinstance(c, ast.Call) and (called(c) in names or last_name(getattr(c.func, "value", None)) in names)
+    return isinstance(node, ast.With) and all(is_named(i.context_expr) for i in node.items)
 
 
 def is_subtest(node):
@@ -724,14 +729,15 @@ class Alteration:
             compared = [self.text(n) for c in ast.walk(node) if isinstance(c, ast.Compare) for n in [c.left, *c.comparators] if not isinstance(n, ast.Constant)]
             self.ask(node, node, "any(isinstance(v, float) and v != v for v in (%s,))" % ", ".join(compared), [note(False)] * bool(compared))
             self.asked.discard(node)
-        self.noted.append({"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient})
         self.is_open = self.is_open or node not in self.asked
         self.holds = self.holds or goes_on and self.way == "expectation"
-        drawn = put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted if self.way == "record" else None, goes_on))
+        comparison = {"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient}
+        drawn = lambda wanted: put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted, goes_on))
+        self.noted.append((comparison, drawn(wanted) if self.asserts and not comparison["lenient"] else []))
         if self.way in ("record", "hold"):
-            self.kinds[TRUTH] += drawn
+            self.kinds[TRUTH] += drawn(wanted if self.way == "record" else None)
         else:
-            self.put(TRUTH, node, *drawn)
+            self.put(TRUTH, node, *drawn(None))
 
     def compares(self, node):
         """Alters what a call compares that must be true, or whose result must be so."""
@@ -817,7 +823,8 @@ class Alteration:
         # begins is where the first literal is expected, and whether what is returned there is noted and known.
         count, self.begins = len(self.compared), (len(self.source), True)
         # is_covered says that something is left out which is noted where the rest is as it was.
-        self.noted, self.is_covered = [], False
+        # noted are the conditions, with the edits that note them as they are where they are those of assertions.
+        self.noted, self.asserts, self.is_covered = [], True, False
         # asked are the sites that have questions; a test is_open that has others.
         self.asked, self.is_open = set(), False
         # either are what may fail since something else holds.
@@ -841,11 +848,13 @@ class Alteration:
                 if called(inner) == "exit" and inner.args and isinstance(inner.args[0], ast.Compare):
                     self.condition(inner.args[0])
                 self.call(inner)
-            elif isinstance(inner, ast.If) and (self.whole or any(fails(n) for s in inner.body for n in ast.walk(s))):
+            elif isinstance(inner, ast.If) and (self.whole and not self.rest or any(fails(n) for s in inner.body for n in ast.walk(s))):
                 if not any(isinstance(s, (ast.Raise, ast.Expr)) and fails(getattr(s, "value", s)) for s in inner.body):
                     self.lenient |= set(ast.walk(inner.test))
                     self.caught |= set(ast.walk(inner.test))
+                self.asserts = False
                 self.condition(inner.test)
+                self.asserts = True
         if not self.begins[1]: # which may end the test where it is altered
             for c in self.compared[count:]:
                 c["listed"] = False
@@ -878,7 +887,11 @@ class Alteration:
                 return self.left.append(name)
             if kind == TRUTH:
                 self.truths.append(name)
-                self.compared += self.noted
+                self.compared += [c for c, _ in self.noted]
+            elif self.whole and kind == LITERAL and not self.rest and self.way != "reach":
+                # Another test of the file may have nothing but conditions: they are noted, and altered with the rest.
+                self.compared += [c for c, edits in self.noted if edits]
+                self.edits += [e for _, edits in self.noted for e in edits]
             unseen = [] if self.whole else self.unseen_calls(node)
             self.unseen += [{"test": name, "text": called(n) or "match"} for n in unseen[:1]]
             if not self.is_open and not unseen and not self.calls_after(node):
@@ -1046,6 +1059,8 @@ class Alteration:
         helpers = HELPERS.replace("@functools", "\0f").replace("@contextlib", "\0c").replace("@always", str(self.way == "end")).replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
         if self.record:
             helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@holds", str(self.way == "hold"))
+        # A project may demand that its tests run all of their own lines.
+        helpers = re.sub(r"(?m)^((?:def|class) .*)$", r"\1  # pragma: no cover", helpers)
         helpers = helpers.replace("@", self.prefix).replace("\0f", "@functools").replace("\0c", "@contextlib")
         at = self.starts[self.first() - 1]
         return source[:at] + helpers.encode() + source[at:]

@@ -148,7 +148,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if err == nil && e.isFlooded {
 		return j.verdict(sdk.Failed, "tampering: the code writes into what the tests note of it"), nil
 	}
-	if err == nil && verdict.Outcome == sdk.Passed && !e.whole {
+	if err == nil && verdict.Outcome == sdk.Passed {
 		verdict, err = e.tryRest(ctx, rest, verdict)
 	}
 	if err != nil || verdict.Outcome != sdk.Passed {

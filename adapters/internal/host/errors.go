@@ -61,9 +61,14 @@ type configError struct {
 	Diagnostics      schema.Diagnostics
 }
 
+// Error returns the message, cut because it becomes the evidence of every verdict that is lost.
 func (e *configError) Error() string {
-	return fmt.Sprintf("plugin %s rejects the config of %s:\n  %s", e.Plugin, e.Instance,
-		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
+	const enough = 4 << 10
+	text := strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  ")
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "... (the log has all)"
+	}
+	return fmt.Sprintf("plugin %s rejects the config of %s:\n  %s", e.Plugin, e.Instance, text)
 }
 
 func (e *configError) Unwrap() error { return e.Diagnostics }

@@ -290,11 +290,11 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if ds.HasErrors() {
-		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
-	}
 	for _, d := range ds {
 		i.log.Warn("config", "diagnostic", d.String())
+	}
+	if ds.HasErrors() {
+		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
 	}
 	return s, nil
 }

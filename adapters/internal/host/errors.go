@@ -55,6 +55,17 @@ func (e *unavailableError) Is(target error) bool { return target == sdk.ErrPlugi
 
 func (e *unavailableError) Unwrap() error { return e.Err }
 
+// waitError is the error of a call that ended before it reached the plugin.
+type waitError struct {
+	// Reason is what the call waited for.
+	Reason string
+	Err    error
+}
+
+func (e *waitError) Error() string { return e.Reason + ": " + e.Err.Error() }
+
+func (e *waitError) Unwrap() error { return e.Err }
+
 // configError is the error of a plugin that rejected its config. The instance is not started again.
 type configError struct {
 	Instance, Plugin string

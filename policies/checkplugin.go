@@ -32,7 +32,9 @@ func (l *loader) checkPlugins(p *Policy) {
 		}
 		l.checkPluginConfig(p, e.Plugin, role, e.Config, "estimator", e.Name)
 	}
-	for _, v := range p.Verifiers {
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		v.namesModel = slices.ContainsFunc(p.Models, func(m Model) bool { return contains(v.Config.values, m.Name) })
 		l.checkPluginConfig(p, v.Plugin, roleVerifier, v.Config, "verifier", v.Name)
 	}
 }

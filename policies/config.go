@@ -50,6 +50,23 @@ func (c Config) has(path []string) bool {
 	return true
 }
 
+// contains reports whether v, of a config, is or contains the text.
+func contains(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return v == text
+	case []any:
+		return slices.ContainsFunc(v, func(element any) bool { return contains(element, text) })
+	case map[string]any:
+		for _, element := range v {
+			if contains(element, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func copyConfig(m map[string]any, secret func(Secret) any) map[string]any {
 	var one func(v any) any
 	one = func(v any) any {

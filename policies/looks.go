@@ -85,16 +85,16 @@ func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 	return nil
 }
 
-// asksModel reports whether the plugin judges by a model, or its config names one.
+// asksModel reports whether the plugin judges by a model, or its config names one: in the argument model, or anywhere
+// one of the policy's.
 func (v *Verifier) asksModel() bool {
-	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
+	return v.Plugin == "verifier-judge" || v.namesModel || v.Config.has([]string{"model"})
 }
 
 // HasJudge reports whether a verifier or an estimator of the policy names the model as its judge.
 func (p *Policy) HasJudge(model string) bool {
-	names := func(c Config) bool { return c.values["model"] == model }
-	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return names(v.Config) }) ||
-		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return names(e.Config) })
+	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return contains(v.Config.values, model) }) ||
+		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return contains(e.Config.values, model) })
 }
 
 // UncheckedJudges returns the verifiers whose verdicts count as evidence with error rates that no outcomes

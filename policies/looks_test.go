@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -155,6 +156,25 @@ func TestWarningsWhereNothingLooks(t *testing.T) {
 		}
 		if (p.Unjudged != "") != (name == "tests, as it says") {
 			t.Errorf("%s: unjudged: %s", name, p.Unjudged)
+		}
+	}
+}
+
+// A config that names a model anywhere makes it a judge: its verdicts are evidence, and the model can run.
+func TestAnyArgumentNamesAJudge(t *testing.T) {
+	for config, isJudge := range map[string]bool{
+		`model = "large"`: true, `judge = "large"`: true, `panel = ["other", "large"]`: true, "ask {\n    whom = \"large\"\n  }": true,
+		`command = ["larger"]`: false, ``: false,
+	} {
+		text := limited + "verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  " + config + "\n  }\n}\nstrategy \"threshold\" {\n  threshold = 0.7\n  order = [\"small\"]\n}\n"
+		p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: []string{"KEY=x"}})
+		if err != nil {
+			t.Fatalf("%s: %v", config, err)
+		}
+		isEvidence := slices.Contains(p.UncheckedJudges(nil), "v")
+		isWarned := strings.Contains(fmt.Sprint(p.Warnings), `"large" can never run`)
+		if isEvidence != isJudge || isWarned == isJudge || p.HasJudge("large") != isJudge {
+			t.Errorf("%s: evidence %v, warning %v, judge %v", config, isEvidence, isWarned, p.HasJudge("large"))
 		}
 	}
 }

@@ -146,7 +146,8 @@ type Verifier struct {
 	FalseReject *float64 `policy:"false_reject" min:"0" max:"1"`
 	// Takes both error rates from the profile, which learns them from outcomes that have both the verdict
 	// and the truth. Without a profile, false_pass = 0.15 and false_reject = 0.05. This is the default if a
-	// model judges (verifier-judge, or a config that names a model).
+	// model judges (verifier-judge, or a config that names a model: any text that is the name of one of
+	// the policy's models, or an argument model).
 	Learn bool `policy:"learn"`
 	// What to do when the plugin is unavailable. abstain: the estimators decide. fail: the step fails.
 	// accept: the answer counts as passed.
@@ -161,6 +162,9 @@ type Verifier struct {
 
 	When   When   `policy:"when,block"`
 	Config Config `policy:"config,block"`
+
+	// namesModel is set if the config has the name of one of the policy's models.
+	namesModel bool
 }
 
 // When selects the queries that a block applies to. All given conditions must hold; without

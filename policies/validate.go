@@ -263,7 +263,7 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 	}
 	for _, m := range p.Models {
 		if !l.diags.HasErrors() && !l.canRun(p, m.Name) {
-			l.warn(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q can never run", m.Name), "No strategy has it among its candidates.", "Add it to order, or remove it.")
+			l.warn(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q can never run", m.Name), "No strategy has it among its candidates, and no config block names it as a judge.", "Add it to order, or remove it.")
 		}
 	}
 	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
@@ -285,6 +285,6 @@ func (l *loader) canRun(p *Policy, model string) bool {
 	may := func(s *Strategy, candidates []string) bool {
 		return s != nil && (candidates == nil || slices.Contains(candidates, model)) && (s.Order == nil || slices.Contains(s.Order, model))
 	}
-	return p.Baseline == model || may(&p.Strategy, nil) ||
+	return p.Baseline == model || p.HasJudge(model) || may(&p.Strategy, nil) ||
 		slices.ContainsFunc(p.Matches, func(m Match) bool { return may(m.Strategy, m.Models) })
 }

@@ -1,6 +1,7 @@
 package full_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
@@ -51,11 +54,7 @@ func TestPoliciesThatNameAnotherPlugin(t *testing.T) {
 		{"", "estimator", "plugin verifier-here is not a quality estimator"},
 	} {
 		policy := filepath.Join(t.TempDir(), "policy.hcl")
-		text := fmt.Sprintf("model \"a\" {\n  provider = \"ollama\"\n  max_output_tokens = 10\n  price { free = true }\n}\n"+
-			"plugin \"verifier-here\" {\n  path = %q\n  checksum = %q\n}\n%s \"b\" {\n  plugin = \"verifier-here\"\n}\nstrategy \"route\" { lambda = 1 }\n", program, c.pin, c.block)
-		if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writePolicy(t, policy, program, c.pin, c.block)
 		_, loading := policies.Load(policy, policies.LoadOptions{Schemas: full.Schemas(t.Context(), policy)})
 		r, opening := full.Open(t.Context(), policy, router.Options{})
 		for how, err := range map[string]error{"validate": loading, "open": opening} {
@@ -67,6 +66,35 @@ func TestPoliciesThatNameAnotherPlugin(t *testing.T) {
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+func writePolicy(t *testing.T, policy, program, pin, block string) {
+	t.Helper()
+	text := fmt.Sprintf("model \"a\" {\n  provider = \"ollama\"\n  max_output_tokens = 10\n  price { free = true }\n}\n"+
+		"plugin \"verifier-here\" {\n  path = %q\n  checksum = %q\n}\n%s \"b\" {\n  plugin = \"verifier-here\"\n}\nstrategy \"route\" { lambda = 1 }\n", program, pin, block)
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A router opens although a plugin does not start, and the log says that its config is not checked, and why.
+func TestAPluginThatDoesNotStartIsWarnedOf(t *testing.T) {
+	program, policy := filepath.Join(t.TempDir(), "verifier-here"), filepath.Join(t.TempDir(), "policy.hcl")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no weights >&2; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writePolicy(t, policy, program, "", "verifier")
+	var log bytes.Buffer
+	r, err := full.Open(t.Context(), policy, router.Options{Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for _, want := range []string{`the config of plugin "verifier-here" is not checked`, "no weights"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in the log: %s", want, &log)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,8 +199,15 @@ func Test(t *testing.T, o Options) {
 }
 
 func (r *run) spec() process.Spec {
+	var secrets []string
+	if r.info != nil {
+		for _, role := range r.info.Roles {
+			secrets = append(secrets, role.Config.Sensitive(r.Config[role.Role])...)
+		}
+	}
 	return process.Spec{
-		Path: r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log,
+		Redact: secrets,
+		Path:   r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log,
 		Jail: r.jail, Confinement: &jail.Confinement{},
 		// Generous, since this does not test speed.
 		StartTimeout: 20 * time.Second, StopGrace: 5 * time.Second,
@@ -214,7 +222,13 @@ func (r *run) startAndRun(ctx context.Context, c check, role wire.RoleInfo) (err
 	if t.p, err = process.Start(ctx, r.spec()); err != nil {
 		return err
 	}
-	defer func() { t.p.Stop() }()
+	defer func() {
+		t.p.Stop()
+		var skip *errSkip
+		if lines := t.p.LastLines(); err != nil && len(lines) > 0 && !errors.As(err, &skip) {
+			err = fmt.Errorf("%w; its output:\n  %s", err, strings.Join(lines, "\n  "))
+		}
+	}()
 	if c.needs == startConfigured {
 		if err := t.prepare(ctx); err != nil {
 			return err

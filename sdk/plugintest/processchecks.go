@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -41,7 +42,7 @@ func processChecks() []check {
 
 var semver = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+].*)?$`)
 
-// checkInfo: GetInfo answers before Configure, the same twice, with a valid name, version and schema.
+// checkInfo: GetInfo answers before Configure, the same twice, with the program's name, a valid version and schema.
 func checkInfo(ctx context.Context, t *trial) error {
 	info, err := t.p.Client().Info(ctx, "conformance")
 	if err != nil {
@@ -55,6 +56,9 @@ func checkInfo(ctx context.Context, t *trial) error {
 	t.report.Plugin, t.report.Version = info.Name, info.Version
 	if !reflect.DeepEqual(info, again) {
 		return errors.New("GetInfo does not answer the same twice")
+	}
+	if program := strings.TrimSuffix(filepath.Base(t.Path), ".exe"); program != info.Name && len(t.Args) == 0 && !strings.HasSuffix(program, ".test") {
+		return fmt.Errorf("the plugin is called %q: the program %s must have that name, by which a policy finds it", info.Name, program)
 	}
 	if !semver.MatchString(info.Version) {
 		return fmt.Errorf("version %q is no semantic version", info.Version)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
@@ -19,6 +20,9 @@ func TestMain(m *testing.M) {
 	plugintest.Main(m, func() {
 		if len(os.Args) > 2 && os.Args[1] == foreign {
 			serveForeign(os.Args[2])
+		}
+		if filepath.Base(os.Args[0]) == "verifier-leaky" {
+			plugin.Main(leaky())
 		}
 		plugin.Main(judge())
 	})
@@ -36,6 +40,63 @@ func TestAProgramThatIsNoPlugin(t *testing.T) {
 	}
 	if report.OK() || len(report.Results) != 1 || !strings.Contains(report.Results[0].Message, "ended before the handshake") || !strings.Contains(report.Results[0].Message, "why") {
 		t.Errorf("got %+v", report.Results)
+	}
+}
+
+// linkTo returns a link to this test binary, which doubles as a plugin.
+func linkTo(t *testing.T, name string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(self, path); err != nil {
+		t.Skip(err)
+	}
+	return path
+}
+
+// A policy finds a plugin by the name of its program, so the kit insists that it is the one that the plugin states.
+func TestAPluginOfAnotherName(t *testing.T) {
+	report, err := plugintest.Run(t.Context(), plugintest.Options{Path: linkTo(t, "verifier-other")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := report.Results[0]; info.Status != plugintest.Failed || !strings.Contains(info.Message, `the plugin is called "verifier-judge"`) {
+		t.Errorf("got %+v", info)
+	}
+}
+
+// leaky is a plugin that refuses its config, with a secret of it in the diagnostic, and logs why.
+func leaky() plugin.Plugin {
+	type config struct {
+		Token string `stepfall:"token,required,sensitive"`
+	}
+	return plugin.Plugin{Name: "verifier-leaky", Version: "1.0.0", Roles: []plugin.Role{
+		plugin.Verifier(func(_ context.Context, c config) (sdk.Verifier, error) {
+			fmt.Fprintln(os.Stderr, "no connection with", c.Token)
+			return nil, schema.Errorf([]string{"token"}, "401 for %s", c.Token)
+		}),
+	}}
+}
+
+// A failed check shows what the plugin logged, and never a secret of the config.
+func TestAFailedCheckShowsTheLogWithoutSecrets(t *testing.T) {
+	const secret = "tok-5up3r5ecret-abcdefgh"
+	report, err := plugintest.Run(t.Context(), plugintest.Options{
+		Path: linkTo(t, "verifier-leaky"), Config: map[wire.Role]map[string]any{wire.Verifier: {"token": secret}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		if strings.Contains(r.Message, secret) {
+			t.Errorf("%s: %s", r.Name, r.Message)
+		}
+		if r.Name == "verifier/answers" && (r.Status != plugintest.Failed || !strings.Contains(r.Message, "401 for [redacted]") || !strings.Contains(r.Message, "no connection with [redacted]")) {
+			t.Errorf("%+v", r)
+		}
 	}
 }
 

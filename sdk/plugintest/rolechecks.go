@@ -22,7 +22,7 @@ func roleChecks(role wire.Role) []check {
 		{"unknown-argument", startNothing, checkRefusal("no argument is known", func(f *schema.Field) (any, bool) { return true, f.Type == "" })},
 		{"missing-argument", startNothing, checkRefusal("no argument is required", func(f *schema.Field) (any, bool) { return nil, f.Required })},
 		{"wrong-type", startNothing, checkRefusal("no argument has a type", valueOfWrongType)},
-		{"bounds", startNothing, checkRefusal("no number has bounds", valueOutOfBounds)},
+		{"bounds", startNothing, checkRefusal("no number and no duration has bounds", valueOutOfBounds)},
 		{"configure-twice", startConfigured, checkConfigureTwice},
 		{"answers", startConfigured, checkAnswers},
 		{"odd-input", startConfigured, checkOddInput},
@@ -107,13 +107,19 @@ func valueOfWrongType(f *schema.Field) (any, bool) {
 }
 
 func valueOutOfBounds(f *schema.Field) (any, bool) {
+	var n float64
 	switch {
-	case f.Type != "number" && f.Type != "integer" || f.Min == nil && f.Max == nil:
-		return nil, false
+	case f.Max != nil:
+		n = *f.Max + 1
 	case f.Min != nil:
-		return *f.Min - 1, true
+		n = *f.Min - 1
+	default:
+		return nil, false
 	}
-	return *f.Max + 1, true
+	if f.Type == "duration" { // its bounds are in seconds
+		return time.Duration(n * float64(time.Second)).String(), true
+	}
+	return n, f.Type == "number" || f.Type == "integer"
 }
 
 // checkConfigureTwice: a second Configure fails with FAILED_PRECONDITION.

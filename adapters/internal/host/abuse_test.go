@@ -252,6 +252,42 @@ func TestNoiseBeforeTheHandshakeDoesNoHarm(t *testing.T) {
 	closesInTime(t, h)
 }
 
+// A call that ended while the plugin was still starting does not blame the plugin's answer.
+func TestACallThatWaitsForTheStart(t *testing.T) {
+	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {
+		Env: map[string]string{"TEST_BEFORE": "hang"}, CallTimeout: 100 * time.Millisecond, VerifyTimeout: 100 * time.Millisecond,
+	}}})
+	e, v := estimator(t, h, nil), verifier(t, h, nil)
+	late := errors.New("no verdict within the timeout")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, late)
+	defer cancel()
+	const want = "it was still starting after "
+	_, err := v.Verify(ctx, judge("1"))
+	if !errors.Is(err, late) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "start_timeout 1m0s") {
+		t.Errorf("limited by the caller: %v", err)
+	}
+	_, err = v.Verify(t.Context(), judge("1"))
+	for who, err := range map[string]error{"verifier": err, "estimator": ask(t.Context(), e, "")} {
+		if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "did not answer") {
+			t.Errorf("%s: %v", who, err)
+		}
+	}
+	closesInTime(t, h)
+}
+
+// The message of a missed deadline names the arguments that set it for that role.
+func TestMissedDeadlinesNameTheirLimit(t *testing.T) {
+	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: 100 * time.Millisecond}}})
+	e := estimator(t, h, nil)
+	if err := h.Start(within(t, 2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(t.Context(), e, "hang"); err == nil || !strings.Contains(err.Error(), "it did not answer within 100ms (its call_timeout)") {
+		t.Errorf("got %v", err)
+	}
+	closesInTime(t, h)
+}
+
 func TestHostileLogLines(t *testing.T) {
 	log, out := logger()
 	h := newHost(t, host.Config{Logger: log, Plugins: map[string]host.PluginConfig{"test": {Env: map[string]string{"TEST_BEFORE": "badlog", "TEST_SECRET": "sk-very-secret"}}}})

@@ -65,7 +65,7 @@ func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, 
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()
 		case <-callCtx.Done():
-			return i.explain(ctx, callCtx, timeout, nil, callCtx.Err())
+			return i.explain(ctx, callCtx, timeout, nil, &waitError{Reason: fmt.Sprintf("all of its %d calls at once (max_concurrency) were busy", cap(s.slots)), Err: callCtx.Err()})
 		}
 	}
 	s.calls.Add(1)
@@ -99,8 +99,13 @@ func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, 
 	if due, ok := ctx.Deadline(); ok && code == codes.DeadlineExceeded && time.Until(due) < clockSlack {
 		<-ctx.Done()
 	}
+	wait, _ := errors.AsType[*waitError](err)
 	if ctx.Err() != nil {
-		ended := fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
+		cause := context.Cause(ctx)
+		if wait != nil {
+			cause = &waitError{Reason: wait.Reason, Err: cause}
+		}
+		ended := fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, cause)
 		if usd := sdk.SpentUSD(err); usd > 0 {
 			return &sdk.SpentError{Err: ended, CostUSD: usd}
 		}
@@ -113,10 +118,14 @@ func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, 
 	due, _ := callCtx.Deadline()
 	switch {
 	case code == codes.DeadlineExceeded && time.Until(due) < clockSlack:
+		reason := fmt.Sprintf("it did not answer within %s (%s)", timeout, i.timeoutName())
+		if wait != nil {
+			reason, err = wait.Reason, wait.Err
+		}
 		if s != nil {
 			i.countOverrun(s)
 		}
-		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: fmt.Sprintf("it did not answer within %s (timeout of its verifier, or its call_timeout)", timeout), Err: err}
+		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Err: err}
 	case s != nil && s.isLost(err):
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
@@ -129,6 +138,14 @@ func (i *instance) explain(ctx, callCtx context.Context, timeout time.Duration, 
 		message = cmp.Or(st.Message(), st.Code().String())
 	}
 	return &callError{Instance: i.name, Plugin: i.plugin, Message: message, Err: err}
+}
+
+// timeoutName names the arguments that set the timeout of a call.
+func (i *instance) timeoutName() string {
+	if i.role == wire.Verifier {
+		return "timeout of its verifier, or its call_timeout"
+	}
+	return "its call_timeout"
 }
 
 // isLost reports whether err, of a call whose caller has not given up, means that the connection was lost.

@@ -55,15 +55,31 @@ func (e *unavailableError) Is(target error) bool { return target == sdk.ErrPlugi
 
 func (e *unavailableError) Unwrap() error { return e.Err }
 
+// waitError is the error of a call that ended before it reached the plugin.
+type waitError struct {
+	// Reason is what the call waited for.
+	Reason string
+	Err    error
+}
+
+func (e *waitError) Error() string { return e.Reason + ": " + e.Err.Error() }
+
+func (e *waitError) Unwrap() error { return e.Err }
+
 // configError is the error of a plugin that rejected its config. The instance is not started again.
 type configError struct {
 	Instance, Plugin string
 	Diagnostics      schema.Diagnostics
 }
 
+// Error returns the message, cut because it becomes the evidence of every verdict that is lost.
 func (e *configError) Error() string {
-	return fmt.Sprintf("plugin %s rejects the config of %s:\n  %s", e.Plugin, e.Instance,
-		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
+	const enough = 4 << 10
+	text := strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  ")
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "... (the log has all)"
+	}
+	return fmt.Sprintf("plugin %s rejects the config of %s:\n  %s", e.Plugin, e.Instance, text)
 }
 
 func (e *configError) Unwrap() error { return e.Diagnostics }

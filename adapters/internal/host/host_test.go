@@ -4,6 +4,7 @@ package host_test
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"strings"
@@ -127,6 +128,25 @@ func TestARefusedConfigShowsNoSecret(t *testing.T) {
 	err := ask(within(t, 2*time.Minute), e, "")
 	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "it was told to refuse, with [redacted]") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// An error becomes the evidence of every verdict, so it has the beginning of many diagnostics; the log has all, once.
+func TestTheErrorOfAConfigIsCut(t *testing.T) {
+	log, out := logger()
+	h := newHost(t, host.Config{Logger: log})
+	e := estimator(t, h, map[string]any{"build": "complain"})
+	for range 2 {
+		err := ask(within(t, 2*time.Minute), e, "")
+		if text := fmt.Sprint(err); len(text) > 5000 || !strings.Contains(text, "fault 0: xxx") || !strings.HasSuffix(text, "(the log has all)") {
+			t.Errorf("an error of %d bytes: %.200s", len(text), text)
+		}
+	}
+	closesInTime(t, h)
+	for _, fault := range []string{"fault 1: ", "fault 49: "} {
+		if n := strings.Count(out.String(), fault); n != 1 {
+			t.Errorf("the log has %q %d times", fault, n)
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ type instance struct {
 
 // start is one attempt to start, shared by all callers that wait for it.
 type start struct {
+	begun   time.Time
 	done    chan struct{}
 	session *session
 	err     error
@@ -86,7 +87,7 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 			i.mu.Unlock()
 			return nil, err
 		}
-		st = &start{done: make(chan struct{})}
+		st = &start{begun: time.Now(), done: make(chan struct{})}
 		i.starting = st
 		i.state = stateStarting
 		i.host.wg.Go(func() { i.start(st) })
@@ -96,7 +97,8 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 	case <-st.done:
 		return st.session, st.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		took := time.Since(st.begun).Round(10 * time.Millisecond)
+		return nil, &waitError{Reason: fmt.Sprintf("it was still starting after %v (start_timeout %v)", took, i.settings.StartTimeout), Err: ctx.Err()}
 	}
 }
 
@@ -131,7 +133,6 @@ func (i *instance) start(st *start) {
 	defer close(st.done)
 	ctx, cancel := context.WithTimeout(i.host.ctx, i.settings.StartTimeout)
 	defer cancel()
-	begun := time.Now()
 	s, err := i.newSession(ctx)
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -145,7 +146,7 @@ func (i *instance) start(st *start) {
 		st.err = i.recordFailedStart(err)
 		return
 	}
-	i.log.Debug("plugin started", "pid", s.PID(), "version", s.info.Version, "took", time.Since(begun))
+	i.log.Debug("plugin started", "pid", s.PID(), "version", s.info.Version, "took", time.Since(st.begun))
 	i.session, st.session = s, s
 	i.state = Ready
 	i.host.wg.Go(func() { i.watch(s) })
@@ -290,11 +291,11 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if ds.HasErrors() {
-		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
-	}
 	for _, d := range ds {
 		i.log.Warn("config", "diagnostic", d.String())
+	}
+	if ds.HasErrors() {
+		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
 	}
 	return s, nil
 }

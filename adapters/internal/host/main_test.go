@@ -126,6 +126,12 @@ func testPlugin() plugin.Plugin {
 					return nil, schema.Errorf([]string{"refuse"}, "it was told to refuse, with %s", c.Secret)
 				}
 				switch c.Build {
+				case "complain":
+					var ds schema.Diagnostics
+					for n := range 50 {
+						ds = append(ds, schema.Errorf([]string{"build"}, "fault %d: %s", n, strings.Repeat("x", 5000))...)
+					}
+					return nil, ds
 				case "exit":
 					os.Exit(4)
 				case "hang":

@@ -184,6 +184,9 @@ func (p *Process) StrayOutput() []string {
 	return append([]string(nil), p.runner.stray...)
 }
 
+// LastLines returns the last lines that the process logged or printed.
+func (p *Process) LastLines() []string { return p.runner.sink.lastLines() }
+
 // DropLifeline closes the lifeline, as the death of the host would. The plugin must then exit by
 // itself. It is for tests of plugins.
 func (p *Process) DropLifeline() {

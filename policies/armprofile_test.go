@@ -27,11 +27,11 @@ model "m" {
 }
 strategy "index" {}
 fit { profile = "`+filepath.ToSlash(path)+`" }
-`), LoadOptions{WithoutSecrets: true, CheckProfile: func(_ string, p *Policy) error {
+`), LoadOptions{WithoutSecrets: true, CheckProfile: func(_ string, p *Policy) ([]string, error) {
 		for _, m := range p.SDKModels() {
 			names = append(names, m.Name)
 		}
-		return nil
+		return nil, nil
 	}})
 	if want := []string{"m@low", "m@low#2", "m@high", "m@high#2"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("%v, %v; want %v", names, err, want)

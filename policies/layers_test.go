@@ -172,15 +172,15 @@ func TestProfileIsCheckedByTheCaller(t *testing.T) {
 		}
 	}
 	asked := ""
-	_, err := policies.Load(file, policies.LoadOptions{Env: withKey, CheckProfile: func(path string, p *policies.Policy) error {
+	_, err := policies.Load(file, policies.LoadOptions{Env: withKey, CheckProfile: func(path string, p *policies.Policy) ([]string, error) {
 		asked = path
-		return errors.New("fitted for other models: small, tiny")
+		return nil, errors.New("fitted for other models: small, tiny")
 	}})
 	if asked != filepath.Join(dir, "profile.json") || err == nil || !strings.Contains(err.Error(), "fitted for other models") || !strings.Contains(err.Error(), "policy.hcl:") {
 		t.Errorf("asked for %q: %v", asked, err)
 	}
-	if _, err := policies.Load(file, policies.LoadOptions{Env: withKey, WithoutProfile: true, CheckProfile: func(string, *policies.Policy) error {
-		return errors.New("must not be asked")
+	if _, err := policies.Load(file, policies.LoadOptions{Env: withKey, WithoutProfile: true, CheckProfile: func(string, *policies.Policy) ([]string, error) {
+		return nil, errors.New("must not be asked")
 	}}); err != nil {
 		t.Error(err)
 	}

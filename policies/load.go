@@ -34,8 +34,8 @@ type LoadOptions struct {
 	// Schemas finds the schema of a plugin's config block; nil checks no config blocks.
 	Schemas SchemaSource
 	// CheckProfile checks the fitted profile at path against the policy and returns an error describing any
-	// mismatch; nil checks only that the file exists.
-	CheckProfile func(path string, p *Policy) error
+	// mismatch, or else the models whose answers the profile takes for judged; nil checks only that the file exists.
+	CheckProfile func(path string, p *Policy) (judged []string, err error)
 	// Today, unless zero, is the date for judging the age of the catalogue's prices: a warning names those
 	// recorded more than 18 months before it.
 	Today time.Time

@@ -55,6 +55,27 @@ func (v *Verifier) judgesModel(name string) bool {
 	return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
 }
 
+// UnjudgedModels returns those of the candidates whose answers no verifier judges. The dearest alone does not count: no
+// other model is asked for a better answer than its own.
+func (p *Policy) UnjudgedModels(candidates []string) (names []string) {
+	models := p.expandedModels()
+	slices.SortStableFunc(models, func(a, b Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
+	dearest := ""
+	for _, m := range models {
+		if !slices.Contains(candidates, m.Name) {
+			continue
+		}
+		dearest = m.Name
+		if !slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.judgesModel(m.Name) }) {
+			names = append(names, m.Name)
+		}
+	}
+	if slices.Equal(names, []string{dearest}) {
+		return nil
+	}
+	return names
+}
+
 // judgesAll reports whether the verifier judges the answers to all queries; patches means that all have tests.
 func (v *Verifier) judgesAll(patches bool) bool {
 	only := v.When.onlyWithChecks()

@@ -86,6 +86,34 @@ func TestUncheckedJudges(t *testing.T) {
 	}
 }
 
+// A model is unjudged if no verifier that decides lists it; the dearest alone needs none.
+func TestUnjudgedModels(t *testing.T) {
+	models := make([]policies.Model, 3)
+	for i, name := range []string{"large", "small", "middle"} {
+		models[i].Name, models[i].Price.Output = name, []float64{9, 1, 3}[i]
+	}
+	all := []string{"small", "middle", "large"}
+	for name, c := range map[string]struct {
+		verifier   policies.Verifier
+		candidates []string
+		want       string
+	}{
+		"all":                 {policies.Verifier{}, all, ""},
+		"a signal":            {policies.Verifier{As: "signal"}, all, "small middle large"},
+		"bought":              {policies.Verifier{As: "bought"}, all, "small middle large"},
+		"not the dearest":     {policies.Verifier{Models: []string{"small", "middle"}}, all, ""},
+		"one":                 {policies.Verifier{Models: []string{"small"}}, all, "middle large"},
+		"all but a cheap one": {policies.Verifier{Models: []string{"small", "large"}}, all, "middle"},
+		"one of two":          {policies.Verifier{Models: []string{"small"}}, []string{"small", "middle"}, ""},
+	} {
+		c.verifier.Plugin = "verifier-command"
+		p := &policies.Policy{Models: models, Verifiers: []policies.Verifier{c.verifier}}
+		if got := strings.Join(p.UnjudgedModels(c.candidates), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestSetbacksAreCountedWhereABlockAsks(t *testing.T) {
 	when := policies.When{Setbacks: 1}
 	for name, c := range map[string]struct {

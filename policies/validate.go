@@ -201,8 +201,13 @@ func (l *loader) checkFit(p *Policy) {
 	}
 	expanded := *p
 	expanded.Models = p.expandedModels()
-	if err := l.o.CheckProfile(p.Fit.Profile, &expanded); err != nil {
+	judged, err := l.o.CheckProfile(p.Fit.Profile, &expanded)
+	if err != nil {
 		l.complain(at, "the profile does not match the policy", err.Error(), "Fit again, or use the models and prices that it was made for.")
+	}
+	if names := p.UnjudgedModels(judged); len(names) > 0 && !l.o.HasVerifier {
+		l.warn(at, "no verifier judges the answers of "+strings.Join(names, ", "), "The profile was fitted as if every answer were judged: what it costs and how good it is holds only then.",
+			"Let a verifier judge them (models in its block), or fit to outcomes with its verdicts, without --verified. Ignore this if your program judges them (Verify in router.Options).")
 	}
 }
 

@@ -32,7 +32,7 @@ type fitFlags struct {
 	profile               string                   // profile to check
 	learned               map[string]cascade.Rates // error rates of judges, from the profile in use
 	judged                map[string]judgedCounts  // judged answers in the outcomes, by judge
-	unpriced              []string                 // see fitResult
+	unpriced, unjudged    []string                 // see fitResult
 	given                 func(flag string) bool
 }
 
@@ -133,6 +133,9 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 			return err
 		}
 		f.unpriced = unpricedJudges(policy, recorded)
+		if table.Verified || options.VerdictsErr {
+			f.unjudged = policy.UnjudgedModels(table.Models)
+		}
 	} else if measured != nil {
 		options.Progress(fmt.Sprintf("left out: the outcomes of %q: they are runs of a whole policy", collect.PolicyName))
 		candidates := slices.DeleteFunc(slices.Clone(table.Models), func(name string) bool { return name == collect.PolicyName })

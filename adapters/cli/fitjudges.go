@@ -78,7 +78,7 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 		if own.Verdicts == nil {
 			own.Verdicts = map[string][][]float64{}
 		}
-		own.Verdicts[v.Name] = verdicts
+		own.Verdicts[v.Name] = verdictsOf(v, t.Models, verdicts)
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, v.Name)
 		if rates := v.StatedRates(); rates != nil {
 			o.Estimate.Judges[v.Name] = *rates
@@ -92,6 +92,23 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 	treatAsVerdicts(judges, learned, o)
 	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // steps in use were judged
 	return &own
+}
+
+// verdictsOf returns the verdicts that the verifier will have in use: those on the models that its block lists.
+func verdictsOf(v *policies.Verifier, models []string, recorded [][]float64) [][]float64 {
+	if v.Models == nil {
+		return recorded
+	}
+	own := make([][]float64, len(recorded))
+	for q, row := range recorded {
+		own[q] = slices.Clone(row)
+		for m := range row {
+			if !slices.Contains(v.Models, models[m]) {
+				own[q][m] = math.NaN()
+			}
+		}
+	}
+	return own
 }
 
 // treatAsVerdicts treats the qualities as the judges' verdicts, with their error rates.

@@ -61,6 +61,16 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 	}
 }
 
+// Verdicts on models that the verifier's block does not list are not there in use.
+func TestVerdictsOnOtherModelsAreNotRead(t *testing.T) {
+	verdicts := [][]float64{{1, 0}}
+	table := &outcome.Table{Models: []string{"small", "large"}, Verdicts: map[string][][]float64{"judge": verdicts}}
+	own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-judge", Models: []string{"small"}}}}, table, nil, &fit.Options{})
+	if got := own.Verdicts["judge"][0]; got[0] != 1 || !math.IsNaN(got[1]) || verdicts[0][1] != 0 {
+		t.Errorf("verdicts %v, of %v", got, verdicts)
+	}
+}
+
 // Verdicts of a verifier with error rates are evidence, at the rates that the policy states or else at learned ones;
 // those of one without are not.
 func TestRatesOfUseGoIntoTheFit(t *testing.T) {

@@ -13,9 +13,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
+// notJudged is the doubt about a profile whose policy judges fewer answers than its fit.
+const notJudged = "not every answer is judged, but if they were,"
+
 // report prints what a profile promises and, both first and last, a warning if it saves nothing.
 func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u forecastInUse, saved *benefit) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, forecastInUse: u}
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, Unjudged: f.unjudged, forecastInUse: u}
 	if policy != nil {
 		learned := p.Estimator.Judges
 		if p.Data.Inferred > 0 && p.Data.Truths == 0 && p.Data.Assumed == nil {
@@ -29,8 +32,17 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		if saved != nil && saved.String() != "" {
 			fault = saved.String() + "\n"
 		}
+		doubt := ""
+		if p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0 {
+			doubt = "these labels may be wrong, but according to them,"
+		}
+		if len(f.unjudged) > 0 {
+			doubt = notJudged
+			fault = fmt.Sprintf("NOTHING IS PROMISED: no verifier of %s judges the answers of %s, and the costs and qualities of this profile take every answer for judged. "+
+				"Let a verifier judge them, or fit to verdicts (columns verdict_NAME) without --verified; they hold if your program judges them\n%s", f.policy, strings.Join(f.unjudged, ", "), fault)
+		}
 		w.f("%s", fault)
-		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0, f.judged)
+		reportFit(w, p, path, doubt, f.judged)
 		if len(f.unpriced) > 0 {
 			w.f("THESE COSTS DO NOT INCLUDE THE VERDICTS OF %s, whose costs are not recorded (column %s%s); max_usd limits each\n",
 				strings.Join(f.unpriced, ", "), f.unpriced[0], sdk.SignalCostUSD)
@@ -91,6 +103,8 @@ type fitResult struct {
 	Unbought []string `json:"unbought_judges,omitempty"`
 	// Unpriced names the policy's judges whose verdicts have no price in these outcomes.
 	Unpriced []string `json:"unpriced_verifiers,omitempty"`
+	// Unjudged names the candidates whose answers the fit takes for judged, but no verifier of the policy judges.
+	Unjudged []string `json:"unjudged_models,omitempty"`
 	// Rival is the policy without the profile, if it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
 	// Benefit is nil where no profile is written.
@@ -98,9 +112,8 @@ type fitResult struct {
 	forecastInUse
 }
 
-// reportFit prints what a profile promises and how well it is calibrated. With mayErr, labels can be wrong and
-// nothing is promised.
-func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
+// reportFit prints what a profile promises and how well it is calibrated. With a doubt, nothing is promised.
+func reportFit(w *printer, p *fit.Profile, path, doubt string, judged map[string]judgedCounts) {
 	st := &p.Strategy
 	values, knob := st.Lambdas, "lambda"
 	if values == nil {
@@ -116,10 +129,10 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	w.f("\n")
 	reportData(w, p)
 	reportExpected(w, p)
-	if h := p.HeldOut; h != nil && !p.Budget.Over {
+	if h := p.HeldOut; h != nil && !p.Budget.Over && doubt != notJudged {
 		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
 	}
-	reportQuality(w, p, mayErr)
+	reportQuality(w, p, doubt)
 	reportJudges(w, p, judged)
 	if p.Data.Inferred > 0 {
 		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are inferred from all verdicts on a query at these error rates; the truth of %s is known from the end of a run\n",
@@ -228,10 +241,10 @@ func reportCalibration(w *printer, c *fit.Calibration) {
 	bins.print()
 }
 
-func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
+func reportQuality(w *printer, p *fit.Profile, doubt string) {
 	promised := "PROMISED"
-	if mayErr {
-		promised = "not promised, since these labels may be wrong, but according to them,"
+	if doubt != "" {
+		promised = "not promised, since " + doubt
 	}
 	if k := p.Kept; k != nil {
 		points, difference := k.Quality, ""

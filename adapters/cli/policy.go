@@ -70,9 +70,12 @@ func (f *policyFlags) load(s Streams, path string, o policies.LoadOptions) (*pol
 	return p, nil
 }
 
-func checkProfile(path string, p *policies.Policy) error {
-	_, err := fit.Load(path, p.SDKModels())
-	return err
+func checkProfile(path string, p *policies.Policy) (judged []string, err error) {
+	profile, err := fit.Load(path, p.SDKModels())
+	if err == nil && (profile.Data.Verified || profile.Data.Inferred > 0) {
+		judged = profile.Estimator.Models
+	}
+	return judged, err
 }
 
 type validateFlags struct {

@@ -231,9 +231,9 @@ func (c *candidate) canInterpolate(t task) bool {
 	return !index || c.values[t.right] <= indexGap*c.values[t.left]
 }
 
-// trim drops the values whose points cost more than the cheapest point of the best quality, to within half
-// an outcome (rounding): near a lambda of 0, any gain is bought at any price.
-func (c *candidate) trim(points []Point) {
+// trim returns the candidate without the values whose points cost more than the cheapest point of the best
+// quality, to within half an outcome (rounding): near a lambda of 0, any gain is bought at any price.
+func (c *candidate) trim(points []Point) *candidate {
 	best, most := math.Inf(-1), math.Inf(1)
 	for _, p := range points {
 		best = max(best, p.Quality)
@@ -243,13 +243,14 @@ func (c *candidate) trim(points []Point) {
 			most = min(most, p.CostUSD*(1+rounding))
 		}
 	}
-	values, results := c.values, c.results
-	c.values, c.results = nil, nil
+	kept := *c
+	kept.values, kept.results = nil, nil
 	for i, p := range points {
 		if p.CostUSD <= most {
-			c.values, c.results = append(c.values, values[i]), append(c.results, results[i])
+			kept.values, kept.results = append(kept.values, c.values[i]), append(kept.results, c.results[i])
 		}
 	}
+	return &kept
 }
 
 // points returns the operating points in the order of the values.

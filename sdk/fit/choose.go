@@ -114,12 +114,13 @@ func qualityAt(sorted []Point, budget float64) float64 {
 	return sorted[len(sorted)-1].Quality
 }
 
-// chooseBest returns the candidate of greatest merit on the points that pointsOf returns.
+// chooseBest returns the candidate of greatest merit on the points that pointsOf returns, trimmed on them.
 // The default candidate wins unless another is better by more than chance.
 func chooseBest(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
 	var chosen *candidate
 	top := math.Inf(-1)
 	for _, c := range candidates {
+		c = c.trim(pointsOf(c))
 		m := merit(t, pointsOf(c), budget)
 		if c.isDefault {
 			m += chance / math.Sqrt(float64(len(t.Queries)))

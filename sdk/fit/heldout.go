@@ -160,7 +160,8 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 // holdOut returns the cost and quality at the budget on unseen queries.
 func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*HeldOut, error) {
 	o := &f.options
-	h := heldOut(t, list, o.BudgetUSD, t.Folds(o.Folds, o.Seed+1), o.Folds)
+	// On the folds of the estimators: a query's own estimator has then seen just those that decide for it.
+	h := heldOut(t, list, o.BudgetUSD, t.Folds(o.Folds, o.Seed), o.Folds)
 	low := (1 - Tolerance) * o.BudgetUSD
 	switch {
 	case f.profile.Budget.Reached:
@@ -189,7 +190,8 @@ func split(fold []int, f int) (in, rest []int) {
 	return in, rest
 }
 
-// heldOut chooses on all folds but one and evaluates the choice on that one.
+// heldOut chooses on all folds but one and evaluates the choice on that one. The candidates are untrimmed:
+// values dropped for what all queries say of them would tell each fold of its own.
 func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []int, folds int) HeldOut {
 	cost, quality := make([]float64, len(fold)), make([]float64, len(fold))
 	for f := range folds {

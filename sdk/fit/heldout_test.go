@@ -74,3 +74,28 @@ func TestPromiseOfAFit(t *testing.T) {
 		}
 	}
 }
+
+// Where qualities are coin flips, no choice does better on unseen queries than their mean, and what is said to be held out
+// does not either.
+func TestHeldOutQualityHasNoHindsight(t *testing.T) {
+	long(t)
+	const tables = 100
+	gain := make([]float64, tables)
+	for k := range gain {
+		table := drawn(60, 3, uint64(k))
+		rng := rand.New(rand.NewPCG(uint64(k), 77))
+		for q, row := range table.Quality {
+			for m := range row {
+				row[m], table.CostUSD[q][m] = float64(rng.IntN(2)), 0.001*float64(m+1)*(0.8+0.4*rng.Float64())
+			}
+		}
+		p, err := Fit(context.Background(), table, Options{BudgetUSD: 0.003, Seed: uint64(k)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gain[k] = p.HeldOut.Quality - average(table.MeanQualities())
+	}
+	if got := average(gain); math.Abs(got) > 0.02 { // its standard error is 0.006
+		t.Errorf("on unseen queries %.4f better than chance", got)
+	}
+}

@@ -212,18 +212,25 @@ func TestWelch(t *testing.T) {
 // Over a hundred queries, the default candidate has an advantage of half a point of quality.
 func TestOnlyWhatIsBetterByMoreThanChanceIsChosen(t *testing.T) {
 	table := &outcome.Table{Queries: make([]string, 100)}
-	own, other, third := &candidate{isDefault: true}, &candidate{}, &candidate{}
+	const own, other, third = 0, 1, 2
+	newOne := func(depth int) *candidate {
+		return &candidate{params: cascade.Params{MaxDepth: depth}, values: []float64{1}, results: []replayRow{newReplayRow(100)}, isDefault: depth == own}
+	}
 	for _, c := range []struct {
-		own, other, third float64
-		want              *candidate
+		quality [3]float64
+		want    int
 	}{
-		{0.5, 0.504, 0.1, own}, {0.5, 0.506, 0.1, other}, {0.5, 0.506, 0.507, third}, {0.5, 0.506, 0.506, other}, {0.1, 0, 0, own},
+		{[3]float64{0.5, 0.504, 0.1}, own}, {[3]float64{0.5, 0.506, 0.1}, other}, {[3]float64{0.5, 0.506, 0.507}, third},
+		{[3]float64{0.5, 0.506, 0.506}, other}, {[3]float64{0.1, 0, 0}, own},
 	} {
-		quality := map[*candidate]float64{own: c.own, other: c.other, third: c.third}
-		for _, list := range [][]*candidate{{own, other, third}, {other, third, own}} {
-			got := chooseBest(table, list, 1, func(c *candidate) []Point { return []Point{{CostUSD: 0.1, Quality: quality[c]}} })
-			if got != c.want {
-				t.Errorf("%+v: chose the one of quality %v", c, quality[got])
+		for _, order := range [][]int{{own, other, third}, {other, third, own}} {
+			var list []*candidate
+			for _, i := range order {
+				list = append(list, newOne(i))
+			}
+			got := chooseBest(table, list, 1, func(one *candidate) []Point { return []Point{{CostUSD: 0.1, Quality: c.quality[one.params.MaxDepth]}} })
+			if got.params.MaxDepth != c.want {
+				t.Errorf("%+v: chose %d", c, got.params.MaxDepth)
 			}
 		}
 	}

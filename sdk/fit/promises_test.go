@@ -473,7 +473,7 @@ func TestCandidates(t *testing.T) {
 		}
 		c.values, c.results = append(c.values, p.Value), append(c.results, r)
 	}
-	if c.trim(c.points()); !slices.Equal(c.values, []float64{1, 2}) || c.results[0].cost[0] != 3 || len(c.results) != 2 {
+	if c = c.trim(c.points()); !slices.Equal(c.values, []float64{1, 2}) || c.results[0].cost[0] != 3 || len(c.results) != 2 {
 		t.Errorf("%v are left", c.values)
 	}
 }

@@ -48,13 +48,7 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 	for i, c := range list {
 		pending[i] = c.gapValues(refineValues, most)
 	}
-	if err := s.extend(ctx, list, pending); err != nil {
-		return nil, err
-	}
-	for _, c := range list {
-		c.trim(c.points())
-	}
-	return list, nil
+	return list, s.extend(ctx, list, pending)
 }
 
 // grid replays all candidates at the same n values.

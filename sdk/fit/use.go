@@ -50,7 +50,7 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 			own.results[i].unseen = unseen / known
 		}
 	}
-	own.trim(u.points())
+	u.candidate = own.trim(u.points())
 	return u, nil
 }
 

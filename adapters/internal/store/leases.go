@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -167,14 +168,22 @@ func (t *LeasedAccounts) find(name string) *leasedAccount {
 	return t.accounts[name]
 }
 
-// freeAmount returns how much of an account's leases is neither spent nor held for a call.
-func (t *LeasedAccounts) freeAmount(name string) (sum int64) {
+// returnsAfterChange is how long processes need to learn of a changed cap and to return leases that they made under the
+// earlier one.
+const returnsAfterChange = 2 * time.Second
+
+// returnableAmount returns how much of an account's leases is neither spent nor held for a call: any amount shortly
+// after a change of the cap, when other processes return leases too.
+func (t *LeasedAccounts) returnableAmount(name string) (sum int64) {
 	a := t.find(name)
 	if a == nil {
 		return 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if time.Since(a.changed) < returnsAfterChange {
+		return math.MaxInt64 / 2
+	}
 	for _, l := range a.leases {
 		sum += max(0, l.amount-l.inUse())
 	}

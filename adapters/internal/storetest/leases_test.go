@@ -327,6 +327,38 @@ func shortages(t *testing.T, e engine) {
 	}
 }
 
+// A lowered cap may leave no room only until other processes have returned what they leased under the earlier one:
+// nothing is missing then, so that steps wait. A cap that was not changed refuses at once.
+func testLoweredCap(t *testing.T, e engine) {
+	q := &sdk.Query{Tenant: "blue"}
+	one, other := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{}), store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
+	defer one.Close()
+	defer other.Close()
+	for _, l := range []*store.LeasedAccounts{one, other} {
+		for range 30 {
+			held, err := l.Ledger(step.Caps{TenantUSD: 2}).Reserve(t.Context(), q, 0.03)
+			must(t, err)
+			must(t, held.Settle(t.Context(), 0.001))
+		}
+	}
+	missing := func(most float64) float64 {
+		t.Helper()
+		var short step.Shortage
+		if _, err := one.Ledger(step.Caps{TenantUSD: most}).Reserve(t.Context(), q, 0.15); !errors.As(err, &short) {
+			t.Fatalf("got %v", err)
+		}
+		usd, _ := short.MissingUSD()
+		return usd
+	}
+	if usd := missing(0.1); usd > 0 {
+		t.Errorf("%v USD are missing while leases are returned", usd)
+	}
+	time.Sleep(2100 * time.Millisecond)
+	if usd := missing(0.1); usd <= 0 {
+		t.Errorf("%v USD are missing of a cap that is too low", usd)
+	}
+}
+
 func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

@@ -26,6 +26,9 @@ type LeaseOptions struct {
 	Idle time.Duration
 	// Direct disables leases: every reservation is made in the store.
 	Direct bool
+	// WentBack is called when the store has forgotten a lease, as after the promotion of a standby that lags; nil for
+	// nothing.
+	WentBack func()
 }
 
 // LeasedAccounts reserves charges on accounts, for one process. An account that is charged more than hotAt times in a
@@ -276,6 +279,7 @@ const (
 
 func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark, settled int64, done chan struct{}) {
 	ended, err := t.s.Extend(context.Background(), map[int64]LeaseState{l.id: {HandedOut: mark, Settled: settled}}, t.o.LeaseTTL)
+	t.restore(a, ended)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.finish(done)

@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -228,7 +229,7 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 }
 
 // warnLeftOut returns a sink that logs, once for each model and reason, that a server rejected a request, a
-// model gave no answer, or a model was excluded because its circuit is open or it lacks a tool; once for
+// model gave no answer, or none in its caller's time, or a model was excluded because its circuit is open or it lacks a tool; once for
 // each estimator and verifier that was unavailable; and once for each verifier that cost more than its
 // max_usd, is paused because of it, or did not fit under a cap.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
@@ -240,6 +241,8 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			switch c := &t.Calls[i]; {
 			case c.StopReason == sdk.StopReasonRefused:
 				leftOut("a model's server rejected a request", t, c.Model, c.Error)
+			case c.Failed() && t.Stop == sdk.StopDeadline && errors.Is(ctx.Err(), context.DeadlineExceeded) && middleware.IsSent(c):
+				leftOut("a model gave no answer before its caller's deadline, and may bill the call; a timeout of the model below that deadline lets another model answer", t, c.Model, c.Error)
 			case !c.Failed() || ctx.Err() != nil || !middleware.IsSent(c), strings.HasSuffix(c.Error, sdk.ErrBudgetExhausted.Error()):
 			case !slices.ContainsFunc(t.Calls[i+1:], func(later sdk.Call) bool { return later.Model == c.Model && later.Error == "" }):
 				leftOut("a model gave no answer in a step", t, c.Model, c.Error)

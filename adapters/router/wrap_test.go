@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
@@ -159,6 +162,30 @@ func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
 			t.Errorf("%q is not said once: %s", want, log)
 		}
 	}
+}
+
+// A model that has no answer within its caller's time is logged once, since retries pay for nothing.
+func TestModelThatIsLateIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := refusing(func() error { time.Sleep(time.Minute); return context.DeadlineExceeded })
+		log := logged(t, func() {
+			model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": late, "gpt-4.1": late}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer model.Close()
+			for range 3 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				if _, err := llms.GenerateFromSinglePrompt(ctx, model, "q"); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v", err)
+				}
+				cancel()
+			}
+		})
+		if strings.Count(log, "before its caller's deadline") != 1 {
+			t.Error(log)
+		}
+	})
 }
 
 // A model that is excluded because it lacks a tool is logged once.

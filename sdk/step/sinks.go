@@ -46,9 +46,11 @@ type logger interface {
 const LogFailed = "step failed"
 
 // Log returns a sink that writes one line per step: at level info if it gave an answer or its caller
-// cancelled it, as a warning if it failed. A verdict on a run is logged with its outcome. Prompts, answers
-// and evidence are never logged.
+// cancelled it, as a warning if it failed. Of the steps that failed without a call, for example because a
+// cap is spent or its store is away, one a second is logged, with the number left out since the last one.
+// A verdict on a run is logged with its outcome. Prompts, answers and evidence are never logged.
 func Log(l logger) Sink {
+	var refused refusedSteps
 	return func(ctx context.Context, t *sdk.Trace) {
 		args := []any{"trace", t.ID}
 		if sdk.IsStep(t.Mode) {
@@ -70,10 +72,39 @@ func Log(l logger) Sink {
 			l.Info("step", args...)
 		case errors.Is(ctx.Err(), context.Canceled):
 			l.Info("step canceled by its caller", args...)
-		default:
+		case len(t.Calls) > 0:
 			l.Warn(LogFailed, append(args, "error", t.Error)...)
+		default:
+			leftOut, ok := refused.admit(time.Now())
+			if leftOut > 0 {
+				args = append(args, "left_out", leftOut)
+			}
+			if ok {
+				l.Warn(LogFailed, append(args, "error", t.Error)...)
+			}
 		}
 	}
+}
+
+// refusedSteps limits the lines about steps that failed without a call: clients can repeat them thousands of times a
+// second.
+type refusedSteps struct {
+	mu      sync.Mutex
+	logged  time.Time
+	leftOut int
+}
+
+// admit reports whether to log a line, and how many were left out since the last one.
+func (r *refusedSteps) admit(now time.Time) (leftOut int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.logged) < time.Second {
+		r.leftOut++
+		return 0, false
+	}
+	leftOut = r.leftOut
+	r.logged, r.leftOut = now, 0
+	return leftOut, true
 }
 
 // JSONLines writes traces to a file, one JSON object per line. It is safe for concurrent use, and

@@ -286,6 +286,32 @@ func TestLogWarnsOfFailuresAndNotOfCancellation(t *testing.T) {
 	}
 }
 
+// Clients that repeat at once what fails without a call, at a spent cap for instance, do not flood the log.
+func TestLogOfManyStepsWithoutACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		sink := step.Log(slog.New(slog.NewTextHandler(&out, nil)))
+		log := func(n int, trace *sdk.Trace) (lines string) {
+			out.Reset()
+			for range n {
+				sink(t.Context(), trace)
+			}
+			return out.String()
+		}
+		refused := &sdk.Trace{Error: "the cap is spent"}
+		if lines := log(5, refused); strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "the cap is spent") {
+			t.Errorf("in one second %q", lines)
+		}
+		if lines := log(3, &sdk.Trace{Error: "the model is gone", Calls: []sdk.Call{{}}}); strings.Count(lines, "\n") != 3 {
+			t.Errorf("of three failed calls %q", lines)
+		}
+		time.Sleep(time.Second)
+		if lines := log(2, refused); strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "left_out=4") {
+			t.Errorf("a second later %q", lines)
+		}
+	})
+}
+
 func TestTracesHoldTextsOnlyWhenAsked(t *testing.T) {
 	for _, texts := range []bool{false, true} {
 		var got *sdk.Trace

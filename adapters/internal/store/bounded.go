@@ -95,15 +95,19 @@ func (b *deadlineStore) openCircuit(why error) {
 		return
 	}
 	b.openErr = why
+	recovery := b.logger.Debug
 	if time.Since(b.lastLogged) >= repeatAfter {
 		b.lastLogged = time.Now()
 		b.logger.Error("the store is unavailable; calls fail until it answers", "error", why)
+		recovery = b.logger.Info
 	}
-	go b.probe()
+	go b.probe(recovery)
 }
 
-// probe retries the engine until it answers, however long one try hangs, and then closes the circuit.
-func (b *deadlineStore) probe() {
+// probe retries the engine until it answers, however long one try hangs, and then closes the circuit and logs that by
+// recovery.
+func (b *deadlineStore) probe(recovery func(message string, args ...any)) {
+	opened := time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		err := b.writeNothing(ctx)
@@ -112,7 +116,7 @@ func (b *deadlineStore) probe() {
 			b.mu.Lock()
 			b.openErr = nil
 			b.mu.Unlock()
-			b.logger.Debug("the store is available again")
+			recovery("the store is available again", "after", time.Since(opened).Round(time.Millisecond))
 			return
 		}
 		select {

@@ -3,10 +3,13 @@ package store_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -94,7 +97,8 @@ func TestAStoreThatHangs(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	synctest.Test(t, func(t *testing.T) {
 		engine := &stuck{reserved: map[int64]int64{}, settled: map[int64]int{}}
-		shared := store.Share(engine, "postgres://stuck/"+t.Name(), nil)
+		var log strings.Builder
+		shared := store.Share(engine, "postgres://stuck/"+t.Name(), hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Info}))
 		capped, free := shared.Ledger(step.Caps{RunUSD: 1}), shared.Ledger(step.Caps{})
 		q := &sdk.Query{Run: "r", Tenant: "t"}
 		before, err := capped.Reserve(t.Context(), q, 0.25)
@@ -138,6 +142,9 @@ func TestAStoreThatHangs(t *testing.T) {
 		}
 		if err := reserve(); err != nil {
 			t.Errorf("after the outage: %v", err)
+		}
+		if lines := log.String(); strings.Count(lines, "the store is unavailable") != 1 || strings.Count(lines, "the store is available again: after=1m") != 1 {
+			t.Errorf("logged:\n%s", lines)
 		}
 		engine.mu.Lock()
 		for id, n := range engine.settled {

@@ -8,10 +8,11 @@ import (
 
 // leasedAccount is the state of one account in this process.
 type leasedAccount struct {
-	mu     sync.Mutex
-	cap    int64
-	period time.Duration
-	leases []*lease
+	mu      sync.Mutex
+	cap     int64
+	period  time.Duration
+	changed time.Time // when cap or period did
+	leases  []*lease
 	// inFlight is closed when the current request to the store about the leases has returned; nil without one.
 	inFlight chan struct{}
 	// No lease is requested before noLeaseBefore, since little is left; no mark is raised before noRaiseBefore, since
@@ -61,7 +62,7 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 				l.until = now // it was granted under a higher cap
 			}
 		}
-		a.cap, a.period, a.noLeaseBefore = c.Cap, c.Period, time.Time{}
+		a.cap, a.period, a.changed, a.noLeaseBefore = c.Cap, c.Period, now, time.Time{}
 	}
 	if since := now.Sub(a.second); since >= time.Second {
 		a.rate = a.count

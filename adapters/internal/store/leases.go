@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -25,6 +26,9 @@ type LeaseOptions struct {
 	Idle time.Duration
 	// Direct disables leases: every reservation is made in the store.
 	Direct bool
+	// WentBack is called when the store has forgotten a lease, as after the promotion of a standby that lags; nil for
+	// nothing.
+	WentBack func()
 }
 
 // LeasedAccounts reserves charges on accounts, for one process. An account that is charged more than hotAt times in a
@@ -167,14 +171,22 @@ func (t *LeasedAccounts) find(name string) *leasedAccount {
 	return t.accounts[name]
 }
 
-// freeAmount returns how much of an account's leases is neither spent nor held for a call.
-func (t *LeasedAccounts) freeAmount(name string) (sum int64) {
+// returnsAfterChange is how long processes need to learn of a changed cap and to return leases that they made under the
+// earlier one.
+const returnsAfterChange = 2 * time.Second
+
+// returnableAmount returns how much of an account's leases is neither spent nor held for a call: any amount shortly
+// after a change of the cap, when other processes return leases too.
+func (t *LeasedAccounts) returnableAmount(name string) (sum int64) {
 	a := t.find(name)
 	if a == nil {
 		return 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if time.Since(a.changed) < returnsAfterChange {
+		return math.MaxInt64 / 2
+	}
 	for _, l := range a.leases {
 		sum += max(0, l.amount-l.inUse())
 	}
@@ -267,6 +279,7 @@ const (
 
 func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark, settled int64, done chan struct{}) {
 	ended, err := t.s.Extend(context.Background(), map[int64]LeaseState{l.id: {HandedOut: mark, Settled: settled}}, t.o.LeaseTTL)
+	t.restore(a, ended)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.finish(done)

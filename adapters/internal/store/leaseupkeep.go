@@ -71,7 +71,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
 			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
-				l.mark, l.settled, l.extended = mark, l.spent, now
+				l.mark, l.settled = mark, l.spent
 				states[l.id] = LeaseState{HandedOut: mark, Settled: l.spent}
 			}
 		}
@@ -94,16 +94,41 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	// On failure the store counts more as handed out than is, and the lease ends early: safe.
 	ended, _ := t.s.Extend(context.Background(), states, t.o.LeaseTTL)
 	for _, a := range asked {
+		t.restore(a, ended)
 		a.mu.Lock()
 		for _, l := range a.leases {
 			if slices.Contains(ended, l.id) {
 				l.until = now
+			}
+			if _, isExtended := states[l.id]; isExtended {
+				l.extended = now
 			}
 		}
 		a.inFlight = nil
 		a.mu.Unlock()
 	}
 	close(done)
+}
+
+// restore reserves the account's leases that have ended once more, under their ids, so that what was spent of them is
+// booked. That changes nothing where the store knows them. It cannot have ended them by itself within their ttl.
+func (t *LeasedAccounts) restore(a *leasedAccount, ended []int64) {
+	if len(ended) == 0 {
+		return
+	}
+	a.mu.Lock()
+	period, leases := a.period, slices.Clone(a.leases)
+	wentBack := slices.ContainsFunc(leases, func(l *lease) bool { return slices.Contains(ended, l.id) && time.Since(l.extended) < t.o.LeaseTTL })
+	a.mu.Unlock()
+	for _, l := range leases {
+		if slices.Contains(ended, l.id) {
+			// On failure what was spent of the lease is lost, as the rest of what the store forgot.
+			_ = t.s.Reserve(context.Background(), l.id, []Charge{{Account: l.account, Amount: l.amount, Period: period}}, t.o.LeaseTTL)
+		}
+	}
+	if wentBack && t.o.WentBack != nil {
+		t.o.WentBack()
+	}
 }
 
 // renew replaces a lease that stays in use, because the store sees the spend of a lease only when it is returned.

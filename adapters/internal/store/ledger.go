@@ -84,7 +84,7 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	}
 	held, err := l.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*RefusedError](err); refused {
-		return nil, &shortage{full, amount - full.Left - l.leased.freeAmount(full.Account)}
+		return nil, &shortage{full, amount - full.Left - l.leased.returnableAmount(full.Account)}
 	}
 	if err != nil {
 		return nil, err

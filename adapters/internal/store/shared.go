@@ -40,7 +40,9 @@ type Shared struct {
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	logger = cmp.Or(logger, hclog.NewNullLogger())
 	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{}), probeID: newID()}
-	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{})}
+	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{WentBack: sync.OnceFunc(func() {
+		logger.Error("the store forgot leases that it had granted, so its caps do not know what was spent lately: was a standby promoted, or a backup restored?")
+	})})}
 	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"
 		if _, lost := errors.AsType[*LeftOutError](err); lost {

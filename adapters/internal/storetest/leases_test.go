@@ -327,6 +327,87 @@ func shortages(t *testing.T, e engine) {
 	}
 }
 
+// forgetful is a store that remembers which leases it granted, so that they can be removed as if a backup were restored.
+type forgetful struct {
+	store.Store
+	mu     sync.Mutex
+	leases []int64
+}
+
+func (f *forgetful) Lease(ctx context.Context, id int64, c store.Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
+	amount, until, err := f.Store.Lease(ctx, id, c, least, ttl)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leases = append(f.leases, id)
+	return amount, until, err
+}
+
+// What a process spent of a lease that the store has forgotten is booked all the same, and it says that the store went
+// back.
+func forgottenLeases(t *testing.T, e engine) {
+	s := &forgetful{Store: e.Open(t)}
+	var wentBack atomic.Int64
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 2 * time.Second, WentBack: func() { wentBack.Add(1) }})
+	defer leased.Close()
+	taken := int64(0)
+	take := func() {
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 1_000_000}})
+		must(t, err)
+		must(t, held.Settle(t.Context(), 10))
+		taken += 10
+	}
+	for range 30 {
+		take()
+	}
+	s.mu.Lock()
+	for _, id := range s.leases {
+		must(t, s.Settle(t.Context(), id, nil))
+	}
+	if len(s.leases) == 0 {
+		t.Error("nothing was leased")
+	}
+	s.mu.Unlock()
+	for began := time.Now(); wentBack.Load() == 0 && time.Since(began) < time.Second; time.Sleep(5 * time.Millisecond) {
+		take()
+	}
+	must(t, leased.Close())
+	if spent, reserved := balance(t, s, "hot"); spent != taken || reserved != 0 || wentBack.Load() == 0 {
+		t.Errorf("spent %d of %d, reserved %d, went back %d times", spent, taken, reserved, wentBack.Load())
+	}
+}
+
+// A lowered cap may leave no room only until other processes have returned what they leased under the earlier one:
+// nothing is missing then, so that steps wait. A cap that was not changed refuses at once.
+func testLoweredCap(t *testing.T, e engine) {
+	q := &sdk.Query{Tenant: "blue"}
+	one, other := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{}), store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
+	defer one.Close()
+	defer other.Close()
+	for _, l := range []*store.LeasedAccounts{one, other} {
+		for range 30 {
+			held, err := l.Ledger(step.Caps{TenantUSD: 2}).Reserve(t.Context(), q, 0.03)
+			must(t, err)
+			must(t, held.Settle(t.Context(), 0.001))
+		}
+	}
+	missing := func(most float64) float64 {
+		t.Helper()
+		var short step.Shortage
+		if _, err := one.Ledger(step.Caps{TenantUSD: most}).Reserve(t.Context(), q, 0.15); !errors.As(err, &short) {
+			t.Fatalf("got %v", err)
+		}
+		usd, _ := short.MissingUSD()
+		return usd
+	}
+	if usd := missing(0.1); usd > 0 {
+		t.Errorf("%v USD are missing while leases are returned", usd)
+	}
+	time.Sleep(2100 * time.Millisecond)
+	if usd := missing(0.1); usd <= 0 {
+		t.Errorf("%v USD are missing of a cap that is too low", usd)
+	}
+}
+
 func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

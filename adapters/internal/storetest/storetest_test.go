@@ -120,6 +120,8 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"OverrunsLeaveLessAtOnce":                 overruns,
 		"RefusalsSayWhatIsMissing":                shortages,
 		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
+		"LeasesThatWereForgottenAreBooked":        forgottenLeases,
+		"ALoweredCapWaitsForLeases":               testLoweredCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"BillsOfAKilledProcessAreNotReleased":     releasedLeases,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,

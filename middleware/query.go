@@ -60,7 +60,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	q.ToolChoice = c.neededCall()
 	q.Messages = queryMessages(c.messages, &c.size)
 	c.size.addRequest(q, &c.params)
-	q.Tools = append(q.Tools, rawClientTools(c.params.RawTools)...) // their size is that of the raw tools
+	q.Tools = append(q.Tools, c.rawClientTools()...) // their size is that of the raw tools
 	q.InputTokens = c.size.tokens()
 	q.Features = features(q, &c.size)
 	if q.Run == "" && q.Session == "" && (len(q.Tools) > 0 || m.c.Session.CountDisputes) {
@@ -226,16 +226,34 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 	return list
 }
 
-// rawClientTools returns the raw tools that a model calls like functions, such as Claude's computer. Their API checks
-// the arguments. Calls of custom tools are in an own form.
-func rawClientTools(raw []json.RawMessage) (list []sdk.Tool) {
-	for _, tool := range raw {
-		var named struct{ Type, Name string }
-		if json.Unmarshal(tool, &named) == nil && named.Name != "" && named.Type != "custom" && matchesType(clientTools, named.Type) {
+// rawClientTools returns the tools in an API's own form that a model calls like functions, such as Claude's computer. Their
+// API checks the arguments. Where the request can offer tools whose names are unknown here, [sdk.AnyTool] is one of them.
+func (c *call) rawClientTools() (list []sdk.Tool) {
+	for _, raw := range c.rawTools() {
+		var named struct{ Name string }
+		_ = json.Unmarshal(raw, &named) // on an error it has no name
+		kind := rawToolType(raw)
+		switch _, isHosted := hostedUses(raw); {
+		case isHosted && (kind == "image_generation" || matchesType(hostedTools, kind)): // its uses are no calls
+		case named.Name != "" && matchesType(clientTools, kind):
 			list = append(list, sdk.Tool{Name: named.Name})
+		default: // several tools, such as Claude's toolsets, or a new type
+			list = append(list, sdk.Tool{Name: sdk.AnyTool})
 		}
 	}
+	if slices.ContainsFunc(c.messages, mayAddTools) {
+		list = append(list, sdk.Tool{Name: sdk.AnyTool})
+	}
 	return list
+}
+
+// mayAddTools reports whether a message of the caller has a part about tools that only its API understands, such as Claude's
+// tool_addition.
+func mayAddTools(m llms.MessageContent) bool {
+	return normalRole(m.Role) != llms.ChatMessageTypeAI && slices.ContainsFunc(m.Parts, func(p llms.ContentPart) bool {
+		raw, _ := unwrap(p).(RawPart)
+		return raw.Model == "" && raw.Instead == nil && strings.Contains(rawToolType(raw.Raw), "tool")
+	})
 }
 
 // looksFailed reports whether a tool's result begins like an error message: langchaingo does not mark failures.

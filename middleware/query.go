@@ -22,7 +22,7 @@ type call struct {
 	// resolved are the resolved options.
 	resolved llms.CallOptions
 	params   Params
-	// notSent names the members that were dropped from the request because a cap applies and their cost is unknown.
+	// notSent names the members that were dropped from the request because their cost is unknown: with a cap, or Claude's fallbacks.
 	notSent []string
 	query   sdk.Query
 	size    size
@@ -46,6 +46,9 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	}
 	if m.engine.HasCap(ctx, q) {
 		c.notSent = c.dropUncounted()
+	} else if _, isSet := c.params.Extra["fallbacks"]; isSet && c.params.Dialect == DialectAnthropic { // to models whose prices are unknown; the cascade has its own
+		c.params.Extra, c.notSent = maps.Clone(c.params.Extra), []string{"fallbacks"}
+		delete(c.params.Extra, "fallbacks")
 	}
 	adapt(&c.resolved)
 	f := &c.query.Format

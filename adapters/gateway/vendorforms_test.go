@@ -211,3 +211,15 @@ func TestToolsAddedInAnAPIsOwnForm(t *testing.T) {
 		}
 	}
 }
+
+// A fallback of the vendor's would answer at a price that is not known here: the next model of the cascade is asked instead.
+func TestTheCascadeIsTheFallback(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"hm"}]}`}
+	chat := &vendor{whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"yes"}}]}`}
+	w := post(behind(t, []middleware.Dialect{middleware.DialectAnthropic, middleware.DialectChat}, claude, chat), messagesPath,
+		`{"model":"stepfall","max_tokens":99,"metadata":{"novel":1},"messages":[{"role":"user","content":"hi"}],"fallbacks":[{"model":"claude-opus-4-6"}]}`)
+	if gjson.Get(claude.asked, "fallbacks").Exists() || !gjson.Get(claude.asked, "metadata.novel").Exists() || !strings.Contains(w.Header().Get("X-Stepfall-Not-Sent"), "fallbacks") ||
+		gjson.Get(w.Body.String(), "content.0.text").Str != "yes" || gjson.Get(w.Body.String(), "stepfall.calls").Int() != 2 {
+		t.Errorf("asked %s; status %d, %s, %v", claude.asked, w.Code, w.Body, w.Header())
+	}
+}

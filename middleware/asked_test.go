@@ -110,18 +110,42 @@ func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 	}
 }
 
-// A provider's own tools that the caller runs are on offer by their names; those that the provider runs are not called.
+// A provider's own tools that the caller runs are on offer, and so is any name where the request can offer tools of unknown
+// names. Those that the provider runs are not called.
 func TestCallsOfRawTools(t *testing.T) {
-	raw := middleware.Params{Dialect: middleware.DialectChat, RawTools: []json.RawMessage{[]byte(`{"type":"computer_20250124","name":"computer"}`), []byte(`{"type":"web_search_20250305","name":"search"}`)}}
-	for tool, want := range map[string]sdk.StopReason{"computer": sdk.StopNotWorth, "search": sdk.StopExhausted, "rm": sdk.StopExhausted} {
+	const computer, search, toolset = `{"type":"computer_20250124","name":"computer"}`, `{"type":"web_search_20250305","name":"search"}`, `{"type":"computer_toolset_20260801"}`
+	const space, patch, image = `{"type":"namespace","name":"docs","tools":[{"type":"function","name":"find"}]}`, `{"type":"custom","name":"patch"}`, `{"type":"image_generation"}`
+	const right, wrong = sdk.StopNotWorth, sdk.StopExhausted
+	of := func(part string, instead llms.ContentPart) llms.ContentPart {
+		return middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(part), Instead: instead}
+	}
+	added, found := of(`{"type":"tool_addition","tool":{}}`, nil), of(`{"type":"tool_search_output","tools":[{"type":"function","name":"find"}]}`, middleware.ResultPart{})
+	for _, tt := range []struct {
+		call  string
+		tools []string
+		part  llms.ContentPart
+		want  sdk.StopReason
+	}{
+		{"computer", []string{computer, search}, nil, right}, {"search", []string{computer, search}, nil, wrong}, {"rm", []string{computer, search, image, patch}, nil, wrong},
+		{"screenshot", []string{toolset}, nil, right}, {"navigate", []string{`{"type":"browser_toolset_20260801"}`}, nil, right}, {"find", []string{space}, nil, right},
+		{"patch", []string{patch}, nil, right}, {"rm", []string{space}, nil, wrong}, {"rm", nil, nil, wrong},
+		{"late", nil, added, right}, {"find", nil, found, right}, {"rm", nil, found, wrong}, {"rm", nil, of(`{"type":"container_upload"}`, nil), wrong},
+	} {
+		raw, messages := middleware.Params{Dialect: middleware.DialectChat}, human("hello")
+		for _, tool := range tt.tools {
+			raw.RawTools = append(raw.RawTools, json.RawMessage(tool))
+		}
+		if tt.part != nil {
+			messages = append(messages, said(llms.ChatMessageTypeSystem, tt.part))
+		}
 		var all traces
-		call := &nativeModel{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{StopReason: "tool_calls", ToolCalls: []llms.ToolCall{{ID: "1", Type: "function", FunctionCall: &llms.FunctionCall{Name: tool, Arguments: `{"action":"screenshot"}`}}}}}}}
+		call := &nativeModel{resp: &llms.ContentResponse{Choices: []*llms.ContentChoice{{StopReason: "tool_calls", ToolCalls: []llms.ToolCall{{ID: "1", Type: "function", FunctionCall: &llms.FunctionCall{Name: tt.call, Arguments: `{"action":"screenshot"}`}}}}}}}
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(call), large(call)}, Step: step.Config{Traces: all.record}})
-		if _, err := m.GenerateContent(t.Context(), human("hello"), middleware.WithParams(raw)); err != nil {
+		if _, err := m.GenerateContent(t.Context(), messages, middleware.WithParams(raw)); err != nil {
 			t.Fatal(err)
 		}
-		if got := all.list[0].Stop; got != want {
-			t.Errorf("%s: %s after %d calls, want %s", tool, got, len(all.list[0].Calls), want)
+		if got := all.list[0].Stop; got != tt.want {
+			t.Errorf("%s of %v, %v: %s after %d calls, want %s", tt.call, tt.tools, tt.part, got, len(all.list[0].Calls), tt.want)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tmc/langchaingo/llms"
-
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jsonschema"
 )
@@ -49,10 +47,7 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		return why
 	}
 	for _, call := range a.ToolCalls {
-		if slices.ContainsFunc(rawCalls(partsOf(a)), func(raw llms.ToolCall) bool { return raw.ID == call.ID }) {
-			continue // a call of a raw tool, which its API checks
-		}
-		tool := findTool(q, call.Name)
+		tool := q.Tool(call.Name)
 		if tool == nil {
 			return fmt.Sprintf("calls the tool %q, which is not offered", call.Name)
 		}
@@ -62,9 +57,6 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		}
 		if !json.Valid([]byte(arguments)) {
 			return "arguments of " + call.Name + " are not JSON"
-		}
-		if len(tool.Parameters) == 0 {
-			continue
 		}
 		if v := violation(&k.schemas, tool.Parameters, []byte(arguments)); v != "" {
 			return "arguments of " + call.Name + ": " + v
@@ -81,7 +73,7 @@ func choiceFault(q *sdk.Query, a *sdk.Answer) string {
 		return ""
 	case len(a.ToolCalls) == 0:
 		return "calls no tool, but must"
-	case findTool(q, q.ToolChoice) == nil: // any tool, or a raw one
+	case q.ToolChoice == sdk.AnyTool, !slices.ContainsFunc(q.Tools, func(t sdk.Tool) bool { return t.Name == q.ToolChoice }): // or a raw one
 		return ""
 	}
 	for _, call := range a.ToolCalls {
@@ -90,13 +82,4 @@ func choiceFault(q *sdk.Query, a *sdk.Answer) string {
 		}
 	}
 	return ""
-}
-
-func findTool(q *sdk.Query, name string) *sdk.Tool {
-	for i := range q.Tools {
-		if q.Tools[i].Name == name {
-			return &q.Tools[i]
-		}
-	}
-	return nil
 }

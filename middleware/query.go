@@ -22,7 +22,7 @@ type call struct {
 	// resolved are the resolved options.
 	resolved llms.CallOptions
 	params   Params
-	// notSent names the members that were dropped from the request because a cap applies and their cost is unknown.
+	// notSent names the members that were dropped from the request because their cost is unknown: with a cap, or Claude's fallbacks.
 	notSent []string
 	query   sdk.Query
 	size    size
@@ -46,6 +46,9 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	}
 	if m.engine.HasCap(ctx, q) {
 		c.notSent = c.dropUncounted()
+	} else if _, isSet := c.params.Extra["fallbacks"]; isSet && c.params.Dialect == DialectAnthropic { // to models whose prices are unknown; the cascade has its own
+		c.params.Extra, c.notSent = maps.Clone(c.params.Extra), []string{"fallbacks"}
+		delete(c.params.Extra, "fallbacks")
 	}
 	adapt(&c.resolved)
 	f := &c.query.Format
@@ -60,7 +63,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	q.ToolChoice = c.neededCall()
 	q.Messages = queryMessages(c.messages, &c.size)
 	c.size.addRequest(q, &c.params)
-	q.Tools = append(q.Tools, rawClientTools(c.params.RawTools)...) // their size is that of the raw tools
+	q.Tools = append(q.Tools, c.rawClientTools()...) // their size is that of the raw tools
 	q.InputTokens = c.size.tokens()
 	q.Features = features(q, &c.size)
 	if q.Run == "" && q.Session == "" && (len(q.Tools) > 0 || m.c.Session.CountDisputes) {
@@ -226,16 +229,34 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 	return list
 }
 
-// rawClientTools returns the raw tools that a model calls like functions, such as Claude's computer. Their API checks
-// the arguments. Calls of custom tools are in an own form.
-func rawClientTools(raw []json.RawMessage) (list []sdk.Tool) {
-	for _, tool := range raw {
-		var named struct{ Type, Name string }
-		if json.Unmarshal(tool, &named) == nil && named.Name != "" && named.Type != "custom" && matchesType(clientTools, named.Type) {
+// rawClientTools returns the tools in an API's own form that a model calls like functions, such as Claude's computer. Their
+// API checks the arguments. Where the request can offer tools whose names are unknown here, [sdk.AnyTool] is one of them.
+func (c *call) rawClientTools() (list []sdk.Tool) {
+	for _, raw := range c.rawTools() {
+		var named struct{ Name string }
+		_ = json.Unmarshal(raw, &named) // on an error it has no name
+		kind := rawToolType(raw)
+		switch _, isHosted := hostedUses(raw); {
+		case isHosted && (kind == "image_generation" || matchesType(hostedTools, kind)): // its uses are no calls
+		case named.Name != "" && matchesType(clientTools, kind):
 			list = append(list, sdk.Tool{Name: named.Name})
+		default: // several tools, such as Claude's toolsets, or a new type
+			list = append(list, sdk.Tool{Name: sdk.AnyTool})
 		}
 	}
+	if slices.ContainsFunc(c.messages, mayAddTools) {
+		list = append(list, sdk.Tool{Name: sdk.AnyTool})
+	}
 	return list
+}
+
+// mayAddTools reports whether a message of the caller has a part about tools that only its API understands, such as Claude's
+// tool_addition.
+func mayAddTools(m llms.MessageContent) bool {
+	return normalRole(m.Role) != llms.ChatMessageTypeAI && slices.ContainsFunc(m.Parts, func(p llms.ContentPart) bool {
+		raw, _ := unwrap(p).(RawPart)
+		return raw.Model == "" && raw.Instead == nil && strings.Contains(rawToolType(raw.Raw), "tool")
+	})
 }
 
 // looksFailed reports whether a tool's result begins like an error message: langchaingo does not mark failures.

@@ -46,8 +46,22 @@ type Query struct {
 	Checks Checks `json:"checks,omitzero"`
 }
 
-// AnyTool is the ToolChoice of a query whose answer must call a tool, no matter which.
+// AnyTool is the ToolChoice of a query whose answer must call a tool, no matter which. Among the Tools it stands for
+// tools on offer whose names only the provider knows.
 const AnyTool = "*"
+
+// Tool returns the tool on offer with a name, or nil if it is not offered. Where the query offers [AnyTool], every name is.
+func (q *Query) Tool(name string) (found *Tool) {
+	for i := range q.Tools {
+		switch q.Tools[i].Name {
+		case name:
+			return &q.Tools[i]
+		case AnyTool:
+			found = &q.Tools[i]
+		}
+	}
+	return found
+}
 
 // ResponseFormat is the format that a caller requested for an answer.
 type ResponseFormat struct {

@@ -198,8 +198,9 @@ func TestCustomCallsAreAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := says(llms.ContentChoice{Content: "prose"})
+	able := sdk.Capabilities{Tools: true}
 	m, err := middleware.New(middleware.Config{Lambda: 1, Models: []middleware.Candidate{
-		{Model: sdk.Model{Name: "small"}, LLM: first}, {Model: sdk.Model{Name: "large", Price: sdk.Price{Output: 1}}, LLM: second}}})
+		{Model: sdk.Model{Name: "small", Capabilities: able}, LLM: first}, {Model: sdk.Model{Name: "large", Price: sdk.Price{Output: 1}, Capabilities: able}, LLM: second}}})
 	if err != nil {
 		t.Fatal(err)
 	}

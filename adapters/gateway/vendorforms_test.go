@@ -184,3 +184,42 @@ func TestUsageIsOfTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Tools that a request offers in a form that only one API has, such as an item of its conversation or a set without names,
+// are called by models of that API: others are not asked, and the calls are accepted.
+func TestToolsAddedInAnAPIsOwnForm(t *testing.T) {
+	const late = `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"late","parameters":{"type":"object","properties":{}},"strict":false}]}`
+	const addition = `{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"late","input_schema":{"type":"object","properties":{}}}}}`
+	own := map[string]*vendor{
+		responsesPath: {whole: `{"id":"r","object":"response","status":"completed","model":"m","usage":{"input_tokens":9,"output_tokens":5},"output":[{"type":"function_call","id":"fc_1","call_id":"c1","name":"late","arguments":"{}"}]}`},
+		messagesPath:  {whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"tool_use","id":"c1","name":"late","input":{},"toolset_name":"computer"}]}`},
+	}
+	dialects := map[string]middleware.Dialect{responsesPath: middleware.DialectResponses, messagesPath: middleware.DialectAnthropic}
+	for _, tt := range []struct{ path, request, kept, want string }{
+		{responsesPath, `"tools":[{"type":"function","name":"g","parameters":{}}],"input":[` + late + `,{"role":"user","content":"hi"}]`, "input.0", late},
+		{messagesPath, `"max_tokens":99,"messages":[{"role":"user","content":"hi"},{"role":"system","content":[` + addition + `]}]`, "messages.1", `{"content":[` + addition + `],"role":"system"}`},
+		{messagesPath, `"max_tokens":99,"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"computer_toolset_20260801"}]`, "tools.0", `{"type":"computer_toolset_20260801"}`},
+	} {
+		chat, up := &vendor{}, own[tt.path]
+		g := behind(t, []middleware.Dialect{middleware.DialectChat, dialects[tt.path]}, chat, up)
+		w := post(g, tt.path, `{"model":"stepfall",`+tt.request+`}`)
+		if gjson.Get(w.Body.String(), "stepfall.quality").Num == 0 || chat.asked != "" || !strings.Contains(w.Body.String(), `"name":"late"`) || w.Header().Get("X-Stepfall-Not-Sent") != "" {
+			t.Errorf("%s: status %d, %s, %v; another API was asked %q", tt.request, w.Code, w.Body, w.Header(), chat.asked)
+		}
+		if got := gjson.Get(up.asked, tt.kept).Raw; got != tt.want {
+			t.Errorf("%s: sent %s", tt.request, got)
+		}
+	}
+}
+
+// A fallback of the vendor's would answer at a price that is not known here: the next model of the cascade is asked instead.
+func TestTheCascadeIsTheFallback(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"hm"}]}`}
+	chat := &vendor{whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"yes"}}]}`}
+	w := post(behind(t, []middleware.Dialect{middleware.DialectAnthropic, middleware.DialectChat}, claude, chat), messagesPath,
+		`{"model":"stepfall","max_tokens":99,"metadata":{"novel":1},"messages":[{"role":"user","content":"hi"}],"fallbacks":[{"model":"claude-opus-4-6"}]}`)
+	if gjson.Get(claude.asked, "fallbacks").Exists() || !gjson.Get(claude.asked, "metadata.novel").Exists() || !strings.Contains(w.Header().Get("X-Stepfall-Not-Sent"), "fallbacks") ||
+		gjson.Get(w.Body.String(), "content.0.text").Str != "yes" || gjson.Get(w.Body.String(), "stepfall.calls").Int() != 2 {
+		t.Errorf("asked %s; status %d, %s, %v", claude.asked, w.Code, w.Body, w.Header())
+	}
+}

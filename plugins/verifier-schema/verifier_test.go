@@ -40,6 +40,7 @@ func TestVerify(t *testing.T) {
 		{"arguments that are no JSON", Config{}, sdk.Query{Tools: tools}, call("add", `{"a": `), sdk.Failed, "not JSON"},
 		{"no arguments where none are known", Config{MayPass: true}, sdk.Query{Tools: tools}, call("now", ""), sdk.Passed, ""},
 		{"unknown tool", Config{}, sdk.Query{Tools: tools}, call("sub", `{}`), sdk.Failed, "not offered"},
+		{"unknown tool among unknown names", Config{MayPass: true}, sdk.Query{Tools: append([]sdk.Tool{{Name: sdk.AnyTool}}, tools...)}, call("sub", `{}`), sdk.Passed, ""},
 		{"unknown tool, allowed", Config{MayPass: true, UnknownTools: true}, sdk.Query{Tools: tools}, call("sub", `{}`), sdk.Passed, ""},
 		{"no call where one is wanted", Config{RequireCall: true}, sdk.Query{Tools: tools}, &sdk.Answer{Text: "no"}, sdk.Failed, "calls no tool"},
 		{"a tool's schema is broken", Config{}, sdk.Query{Tools: []sdk.Tool{{Name: "add", Parameters: []byte(`{"type": 7}`)}}}, call("add", `{}`), sdk.Inconclusive, "schema"},

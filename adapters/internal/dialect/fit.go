@@ -333,7 +333,8 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 	return messages, notSent
 }
 
-// demoteSystem makes the system messages after the first message of another role the user's.
+// demoteSystem makes the system messages after the first message of another role the user's, except those with parts that
+// only the model's API has, such as tool_addition.
 func (l *Limits) demoteSystem(messages []llms.MessageContent, first int) (fitting []llms.MessageContent, notSent []string) {
 	fitting = messages
 	for i := first + 1; i < len(messages); i++ {
@@ -342,6 +343,9 @@ func (l *Limits) demoteSystem(messages []llms.MessageContent, first int) (fittin
 			i = end
 		}
 		for ; i < end; i++ {
+			if slices.ContainsFunc(messages[i].Parts, func(p llms.ContentPart) bool { return isEssential(p, messages[i].Role) }) {
+				continue
+			}
 			if notSent == nil {
 				fitting, notSent = slices.Clone(messages), []string{"system role within the conversation"}
 			}

@@ -167,6 +167,8 @@ func (a *Request) nativeItem(kind string, f field) {
 		p.Instead = itemCall(f.value)
 	case strings.HasSuffix(kind, "_response"): // of the user, for example to a question of an MCP server
 		role = llms.ChatMessageTypeHuman
+	case f.get("role").exists(): // the caller's, such as additional_tools
+		role, _ = roleOf(llms.ChatMessageType(f.get("role").text()))
 	}
 	a.extend(role, p)
 }

@@ -177,7 +177,7 @@ func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...stri
 	for _, m := range messages {
 		walk(m.Parts, func(p llms.ContentPart) {
 			raw, _ := p.(middleware.RawPart)
-			if (raw.Dialect != d || !isOf(&raw, names)) && isEssential(&raw, m.Role) {
+			if (raw.Dialect != d || !isOf(&raw, names)) && isEssential(raw, m.Role) {
 				kind = gjson.GetBytes(raw.Raw, "type").Str
 			}
 		})
@@ -187,7 +187,8 @@ func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...stri
 
 // isEssential reports whether a part cannot be replaced: a compaction, or a part of a user or tool that does
 // not come from a vendor's own tools.
-func isEssential(p *middleware.RawPart, role llms.ChatMessageType) bool {
+func isEssential(part llms.ContentPart, role llms.ChatMessageType) bool {
+	p, _ := part.(middleware.RawPart)
 	name := gjson.GetBytes(p.Raw, "type").Str
 	isSaid := role != llms.ChatMessageTypeAI && p.Model == ""
 	return p.Text == "" && p.Instead == nil && name != "" && (isSaid || name == "compaction")

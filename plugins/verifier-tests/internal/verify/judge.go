@@ -376,7 +376,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 // testVerdict returns a verdict scored by the share of passed tests.
 func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
 	verdict := j.verdict(outcome, evidence)
-	verdict.Score = float64(passed) / float64(total)
+	verdict.Score = float64(passed) / float64(max(total, 1))
 	if outcome == sdk.Passed || len(j.flaky) > 0 {
 		verdict.Confidence = j.confidence
 	}

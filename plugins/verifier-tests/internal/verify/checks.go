@@ -206,8 +206,8 @@ func loads(report *runner.Report, module runner.Test) bool {
 }
 
 // volatileText matches what differs between two runs of the same failure: times, addresses, line numbers, temporary paths
-// and the judge's own folder, which pytest names with its report.
-var volatileText = regexp.MustCompile(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?|\.stepfall-\w+|\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
+// and the judge's own folder and module, which pytest names with its report and unittest in tracebacks.
+var volatileText = regexp.MustCompile(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?|\.?stepfall[-_]\w{26}|\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
 
 func plain(output string) string { return volatileText.ReplaceAllString(output, "") }
 

@@ -348,7 +348,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	total := passed + len(failed)
 	switch {
 	case len(failed) > 0 && areSame:
-		return j.verdict(sdk.Inconclusive, "others of their file or package pass now, and these fail as on the untouched tree, for reasons of their own or because they are part of the task (name the tests that decide, by --fail-to-pass for instance): "+describe(failed, total))
+		return j.verdict(sdk.Inconclusive, "others of their class, file or package pass now, and these fail as on the untouched tree, for reasons of their own or because they are part of the task (name the tests that decide, by --fail-to-pass for instance): "+describe(failed, total))
 	case len(failed) > 0:
 		return j.testVerdict(sdk.Failed, describe(failed, total), passed, total)
 	case undecided:
@@ -376,7 +376,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 // testVerdict returns a verdict scored by the share of passed tests.
 func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
 	verdict := j.verdict(outcome, evidence)
-	verdict.Score = float64(passed) / float64(total)
+	verdict.Score = float64(passed) / float64(max(total, 1))
 	if outcome == sdk.Passed || len(j.flaky) > 0 {
 		verdict.Confidence = j.confidence
 	}

@@ -269,8 +269,7 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 		return ""
 	}
 	solved := slices.DeleteFunc(slices.Clone(checks.FailToPass), func(name string) bool {
-		status, _ := p.report.Status(name) // Missing if it is not found
-		return status != runner.Pass
+		return runner.Worst(p.report.Find(name)) != runner.Pass
 	})
 	broken, code := p.report.Broken, p.result.ExitCode
 	for _, one := range []struct {
@@ -320,11 +319,7 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	if found := thrown.FindAllString(p.report.FirstFailure(), -1); passed == 0 && len(found) > 0 {
 		evidence += ": " + found[len(found)-1]
 	}
-	verdict := j.verdict(sdk.Failed, evidence)
-	if total > 0 {
-		verdict.Score = float64(passed) / float64(total)
-	}
-	return verdict
+	return j.testVerdict(sdk.Failed, evidence, passed, total)
 }
 
 // untouched begins the evidence if the pre-flight is unusable.
@@ -333,16 +328,11 @@ const untouched = "the tests cannot judge on the untouched tree: "
 // passes reports whether a test passes on the untouched tree.
 func (p *preflight) passes(t runner.Test) bool {
 	return slices.ContainsFunc([]*runner.Report{p.report, &p.rest}, func(r *runner.Report) bool {
-		status, _ := r.Status(t.ID()) // Missing if it is not found
-		return status == runner.Pass
+		return runner.Worst(r.Find(t.ID())) == runner.Pass
 	})
 }
 
 // failsBefore reports whether a test is known to fail on the untouched tree, by any name that a check gives it.
 func (p *preflight) failsBefore(name string) bool {
-	if p == nil {
-		return false
-	}
-	status, found := p.report.Status(name)
-	return found && status == runner.Fail
+	return p != nil && runner.Worst(p.report.Find(name)) == runner.Fail
 }

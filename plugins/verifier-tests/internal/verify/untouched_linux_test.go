@@ -142,3 +142,13 @@ func TestFrameworkThatLacksItsPreset(t *testing.T) {
 		}
 	}
 }
+
+// unittest's tracebacks name the judge's own module, which is another in each run, and yet a failure is the same.
+func TestUnittestBesideWhatIsBroken(t *testing.T) {
+	v := open(t, verify.Config{Command: []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}, Reruns: -1})
+	tree := maps.Clone(pyTree)
+	tree["test_old.py"] = "import unittest\n\nclass T(unittest.TestCase):\n    def test_items(self):\n        self.assertItemsEqual([1], [1])\n"
+	if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, tree)}, pyRight); verdict.Outcome != sdk.Passed || verdict.Confidence > 0.85 || !strings.Contains(verdict.Evidence, "left out, because they fail as on the untouched tree: test_old.T.test_items") {
+		t.Errorf("%s %v", verdict.Outcome, verdict.Confidence)
+	}
+}

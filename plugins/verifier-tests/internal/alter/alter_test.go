@@ -412,6 +412,34 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// An assertion whose result is called, as with AssertJ, or that is given a matcher, is altered at the values of the calls
+// that compare, or else inverted. What the code returns is noted if it is what is compared.
+func TestChainedAssertions(t *testing.T) {
+	for _, test := range []struct{ line, want, note string }{
+		{`assertThat(version).isEqualTo("1.8.0");`, `assertThat(version).isEqualTo("0.9.8");`, `="1.8.0"`},
+		{`assertThat(f(1)).as("m 1").isNotNull().isEqualTo(5);`, `assertThat(f(1)).as("m 1").isNotNull().isEqualTo(4);`, "=5"},
+		{`assertThat(a == 3).isFalse();`, `assertThat(a == 3).isTrue();`, "=false"},
+		{"assertThat(f(3))\n    .isEqualTo(other);", "assertThat(f(3))\n    .isNotEqualTo(other);", ""},
+		{`assertThat(f("a")).hasSize(2).contains("x", "y");`, `assertThat(f("a")).hasSize(1).contains("w", "x");`, ""},
+		{`assertThat(f(1)).extracting("name").isEqualTo("b");`, `assertThat(f(1)).extracting("name").isEqualTo("a");`, ""},
+		{`assertThat(f(1)).isCloseTo(2.5, within(0.1));`, `assertThat(f(1)).isCloseTo(9.103, within(0.1));`, ""},
+		{`assertThatThrownBy(() -> f(1)).isInstanceOf(X.class);`, `assertThatThrownBy(() -> f(1)).isNotInstanceOf(X.class);`, ""},
+		{`assertThatThrownBy(() -> f(1)).isInstanceOf(X.class).hasMessage("bad 7");`, `assertThatThrownBy(() -> f(1)).isInstanceOf(X.class).hasMessage("adz 6");`, ""},
+		{`assertThrows(X.class, () -> f(1));`, `assertThrows(java.lang.InstantiationError.class, () -> f(1));`, ""},
+		{"assertThrows(X.class, () -> {\n    f(1);", "assertThrows(java.lang.InstantiationError.class, () -> {\n    f(1);", ""},
+		{`assertThat("why", f(1), is(5));`, `assertThat("why", f(1), is(4));`, "=5"},
+		{`assertThat(f(1), is(not(5)));`, `assertThat(f(1), is(not(5)));`, ""},
+		{`assertThat(f(1)).isGreaterThan(3);`, `assertThat(f(1)).isGreaterThan(3);`, ""},
+		{`assertThat(f(1)).isNotEqualTo(5).doesNotContain("a");`, `assertThat(f(1)).isEqualTo(5).doesNotContain("a");`, ""},
+	} {
+		s := assertionOf(test.line, strings.Index(test.line, "(")+1)
+		c := s.comparison()
+		if got := otherLineOf(test.line); got != test.want || c.note != test.note || s.canRecord(&c, javaNotes) != (test.note != "") {
+			t.Errorf("%s: %s, with note %q", test.line, got, c.note)
+		}
+	}
+}
+
 // Inputs, messages, and literals in assertions of inequality are left unchanged, since correct code can pass with any
 // value; such an assertion is inverted instead.
 func TestLinesWithoutExpectations(t *testing.T) {

@@ -13,6 +13,8 @@ type lineComparison struct {
 	actual, expected [2]int
 	leaves           [][2]int
 	operator         string
+	// call is what compares: the assertion, or a call on its result.
+	call *lineAssertion
 	// note is the note of the expected value, or "" if it is unknown.
 	note string
 }
@@ -35,13 +37,33 @@ var (
 	// Functions that compare return only a boolean, and some compare only a part.
 	compares  = regexp.MustCompile(`(?i)(?:\w*cmp|equals?|same)\w*\s*\(`)
 	equalCall = regexp.MustCompile(`(?s)^\s*(?:(.+)\.)?\w*(?i:equals?|same)\s*\((.*)\)\s*$`)
+	// Calls on what assertThat returns, or matchers beside its first argument: those that compare with values, and those
+	// whose result is about the same subject.
+	nextCall     = regexp.MustCompile(`^\s*\.?\s*(?:[a-zA-Z]\w*\.)*(\w+)\s*\(`)
+	valueCall    = regexp.MustCompile(`^(?:is(?:EqualTo\w*|SameAs|EqualByComparingTo|CloseTo|In)?|equalTo|(?:has|with)(?:Size|Length|ToString|Message\w*|Value|Items?|Entry)|contains\w*|startsWith|endsWith)$`)
+	keepsSubject = regexp.MustCompile(`^(?:as|describedAs|(?:is|has|contains)[A-Z]?\w*)$`)
+	thrownClass  = regexp.MustCompile(`\bassert(?:Throws(?:Exactly)?|ThatExceptionOfType)\s*\(\s*([\w.]+)\.class\b`)
 	// opposites maps assertions to those that hold when they do not.
-	opposites = map[string]string{"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull"}
+	opposites = map[string]string{
+		"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull",
+		"isTrue": "isFalse", "isFalse": "isTrue", "isEqualTo": "isNotEqualTo", "isNotEqualTo": "isEqualTo", "isSameAs": "isNotSameAs", "isNull": "isNotNull", "isNotNull": "isNull",
+		"isEmpty": "isNotEmpty", "isNotEmpty": "isEmpty", "isPresent": "isNotPresent", "isNotPresent": "isPresent", "isInstanceOf": "isNotInstanceOf", "isExactlyInstanceOf": "isNotExactlyInstanceOf",
+		"isNegative": "isNotNegative", "isPositive": "isNotPositive", "isZero": "isNotZero",
+	}
 )
 
 // arguments returns the positions of a call's arguments, from after its opening bracket, or nil unless the
 // statement ends after the call.
-func arguments(text string, from int) (all [][2]int) {
+func arguments(text string, from int) [][2]int {
+	all, end := callArguments(text, from)
+	if end < 0 || !strings.HasPrefix(strings.TrimSpace(text[end:]), ";") {
+		return nil
+	}
+	return all
+}
+
+// callArguments returns the positions of a call's arguments, and the end of the call, -1 if that is missing.
+func callArguments(text string, from int) (all [][2]int, end int) {
 	depth, start, quoted := 0, from, false
 	for i := from; i < len(text); i++ {
 		switch c := text[i]; {
@@ -53,16 +75,14 @@ func arguments(text string, from int) (all [][2]int) {
 		case strings.IndexByte("([{", c) >= 0:
 			depth++
 		case strings.IndexByte(")]}", c) >= 0:
-			if depth--; depth < 0 && strings.HasPrefix(strings.TrimSpace(text[i+1:]), ";") {
-				return append(all, [2]int{start, i})
-			} else if depth < 0 {
-				return nil
+			if depth--; depth < 0 {
+				return append(all, [2]int{start, i}), i + 1
 			}
 		case c == ',' && depth == 0:
 			all, start = append(all, [2]int{start, i}), i+1
 		}
 	}
-	return nil
+	return nil, -1
 }
 
 // lineAssertion is the text of an assertion, its name, and the position of its arguments.
@@ -79,6 +99,68 @@ func (s *lineAssertion) textAt(at [2]int) string { return s.text[at[0]:at[1]] }
 
 // comparison returns what the assertion compares; leaves and operator are empty if that is unknown.
 func (s *lineAssertion) comparison() (c lineComparison) {
+	if strings.HasPrefix(s.name, "assertThat") {
+		return s.chained()
+	}
+	c = s.ownComparison()
+	c.call = s
+	return c
+}
+
+// chained is comparison for an assertion whose result is called, or that is given a matcher: the literals in all
+// calls that compare with values, or else the last call that has an opposite.
+func (s *lineAssertion) chained() lineComparison {
+	subject, calls := s.calls()
+	c, isSubject := lineComparison{call: s}, true
+	for _, call := range calls {
+		all, _ := callArguments(call.text, call.at)
+		var made [][2]int
+		if valueCall.MatchString(call.name) {
+			made = slices.DeleteFunc(all, func(at [2]int) bool { return !call.isMade(at) })
+		}
+		equal := lineComparison{}
+		if isSubject && len(made) == 1 && len(subject) == 1 && (call.name == "is" || strings.EqualFold(strings.TrimPrefix(call.name, "is"), "equalTo")) {
+			equal = call.equality([][2]int{subject[0], made[0]})
+		}
+		switch {
+		case len(equal.leaves) > 0 && len(c.leaves) == 0:
+			c = equal
+		case len(made) > 0:
+			for _, at := range made {
+				c.leaves = append(c.leaves, call.literalsIn(at)...)
+			}
+		case len(c.leaves) > 0 || opposites[call.name] == "":
+			isSubject = isSubject && keepsSubject.MatchString(call.name)
+			continue
+		case isSubject && len(subject) == 1 && (call.name == "isTrue" || call.name == "isFalse"):
+			c = call.truth(subject[0], call.name == "isTrue")
+		}
+		c.call, isSubject = call, isSubject && keepsSubject.MatchString(call.name)
+	}
+	return c
+}
+
+// calls returns what an assertion is about, and the calls on its result, or the matcher that it is given.
+func (s *lineAssertion) calls() (subject [][2]int, calls []*lineAssertion) {
+	subject, end := callArguments(s.text, s.at)
+	if len(subject) > 1 {
+		end, subject = subject[len(subject)-1][0], subject[len(subject)-2:len(subject)-1]
+	}
+	for end >= 0 {
+		next := nextCall.FindStringSubmatchIndex(s.text[end:])
+		if next == nil {
+			break
+		}
+		call := &lineAssertion{text: s.text, name: s.text[end+next[2] : end+next[3]], at: end + next[1]}
+		if _, end = callArguments(s.text, call.at); end >= 0 {
+			calls = append(calls, call)
+		}
+	}
+	return subject, calls
+}
+
+// ownComparison is comparison for an assertion that itself compares.
+func (s *lineAssertion) ownComparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
 	case len(all) == 0:
@@ -204,7 +286,13 @@ func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 	if notes == nil || c.note == "" {
 		return false
 	}
-	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, s.name)
+	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, c.call.name)
+}
+
+// inversion returns the edit that replaces the name of a call by its opposite.
+func (s *lineAssertion) inversion() edit {
+	at := strings.LastIndex(s.text[:s.at], s.name)
+	return edit{at, at + len(s.name), opposites[s.name]}
 }
 
 // alter returns the assertion with other literals (isValue is true) or else inverted.
@@ -220,9 +308,11 @@ func (s *lineAssertion) alter(c *lineComparison, other func(literal string) stri
 	if len(edits) > 0 {
 		return apply(s.text, edits), true
 	}
-	if other := opposites[s.name]; other != "" {
-		name := strings.LastIndex(s.text[:s.at], s.name)
-		return s.text[:name] + other + s.text[name+len(s.name):], false
+	if class := thrownClass.FindStringSubmatchIndex(s.text); class != nil { // an error that nothing throws, and that is no parent of another
+		return s.text[:class[2]] + "java.lang.InstantiationError" + s.text[class[3]:], false
+	}
+	if opposites[c.call.name] != "" {
+		return apply(s.text, []edit{c.call.inversion()}), false
 	}
 	all := arguments(s.text, s.at)
 	if len(all) == 0 || !plainName.MatchString(s.name) || len(all) > 1 && s.name != "assert!" {

@@ -22,7 +22,7 @@ type lineNotes struct {
 var (
 	rustNotes = &lineNotes{truths: []string{"assert!"}, saw: "*@saw($site, &($actual))", held: "{ @saw($site, &($actual)); $other }", helpers: strings.ReplaceAll(rustHelpers, "\n", " ")}
 	cNotes    = &lineNotes{saw: "@saw($site, ($actual))", held: "((void)@saw($site, ($actual)), $other)", helpers: cHelpers, after: regexp.MustCompile(`^\s*#\s*include\b`)}
-	javaNotes = &lineNotes{truths: []string{"assertTrue", "assertFalse"}, saw: "@saw($site, $actual)", held: "@held(@saw($site, $actual), $other)", helpers: strings.ReplaceAll(javaHelpers, "\n", " "), after: regexp.MustCompile(`^\s*(?:(?:public|final|abstract)\s+)*class\s+\w+[^{]*\{\s*$`)}
+	javaNotes = &lineNotes{truths: []string{"assertTrue", "assertFalse", "isTrue", "isFalse"}, saw: "@saw($site, $actual)", held: "@held(@saw($site, $actual), $other)", helpers: strings.ReplaceAll(javaHelpers, "\n", " "), after: regexp.MustCompile(`^\s*(?:(?:public|final|abstract)\s+)*class\s+\w+[^{]*\{\s*$`)}
 )
 
 // The helpers search for the file of notes in the working directory and its parents.
@@ -58,7 +58,8 @@ try {
 java.nio.file.Path file = java.nio.file.Paths.get("").toAbsolutePath();
 while (file != null && !java.nio.file.Files.exists(file.resolve(@record))) file = file.getParent();
 String mark = v == null || v.getClass().getName().startsWith("java.lang.") ? "=" : "?";
-String text = v instanceof String ? "\"" + v + "\"" : String.valueOf(v);
+boolean isWhole = v instanceof Number && ((Number) v).doubleValue() == ((Number) v).longValue();
+String text = v instanceof String ? "\"" + v + "\"" : isWhole ? String.valueOf(((Number) v).longValue()) : String.valueOf(v);
 if (file != null) java.nio.file.Files.write(file.resolve(@record), (site + "\t" + mark + text.replace("\n", " ") + "\n").getBytes("UTF-8"), java.nio.file.StandardOpenOption.APPEND);
 } catch (java.io.IOException e) { }
 return v;
@@ -95,6 +96,10 @@ func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int
 		edits = []edit{{c.leaves[0][0], c.leaves[0][1], other}}
 	}
 	switch {
+	case a.request.Way != Hold && isTruth && c.call != s: // whose subject can be an object that holds the truth value
+		if isAltered {
+			edits = append(edits, c.call.inversion())
+		}
 	case a.request.Way != Hold && isTruth:
 		call += " " + c.operator + " " + strconv.FormatBool(wanted)
 	case a.request.Way == Hold && isTruth:

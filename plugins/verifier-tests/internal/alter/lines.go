@@ -226,7 +226,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	if text != s.text {
 		a.source.count(a.name, a.counts)
 	}
-	if !isNoted && !isValue && !a.language.unseen.isValueless(s.name) {
+	if !isNoted && !isValue && !a.language.unseen.isValueless(c.call.name) {
 		a.setUnseen(s.text)
 	}
 	return text

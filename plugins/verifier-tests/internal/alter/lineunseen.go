@@ -27,7 +27,7 @@ var (
 		fails:     regexp.MustCompile(`\bfail\s*\(|\bassert\w*\s*\(|\bassert\s|\bthrow\s+new\s+(?:\w+\.)*Assertion\w*`),
 		calls:     regexp.MustCompile(`^\s*(?:new\s+)?(?:[A-Z]\w*\.)*\w+\s*\((?:\s*[^)\s].*;|.*[(,\[{]|\s*)\s*$`),
 		harmless:  regexp.MustCompile(`^\s*(?:System\.|Thread\.|TimeUnit\.|Files\.|Collections\.|Arrays\.|Mockito\.|(?:when|given|mock|super|this|if|while|for|switch|try|catch|synchronized|return)\b)`),
-		valueless: regexp.MustCompile(`^assert(?:Not\w*|Null|Throws\w*|DoesNotThrow|Timeout\w*|InstanceOf)$`),
+		valueless: regexp.MustCompile(`^assert(?:Not\w*|Null|Throws\w*|DoesNotThrow|Timeout\w*|InstanceOf)$|^(?:isNot\w*|isNull|is\w*InstanceOf)$`),
 	}
 )
 

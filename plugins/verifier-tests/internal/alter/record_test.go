@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"errors"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -291,20 +292,30 @@ func TestConstantsOfDoubles(t *testing.T) {
 	}
 }
 
-// What records values in Java compiles for Java 8, as many libraries are.
+// What records values in Java compiles for Java 8, as many libraries are, and notes whole numbers as integers.
 func TestJavaNotesForJava8(t *testing.T) {
 	if _, err := exec.LookPath("javac"); err != nil {
 		t.Skip("no javac here")
 	}
 	dir := t.TempDir()
 	helpers := strings.NewReplacer("@record", `".record"`, "@", "x_").Replace(javaHelpers)
-	if err := os.WriteFile(filepath.Join(dir, "A.java"), []byte("class A {\n"+helpers+"\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "A.java"), []byte("class A {\n"+helpers+"\npublic static void main(String[] a) { x_saw(\"a\", 5.0); x_saw(\"b\", 5L); x_saw(\"c\", (Object) 2.5f); }\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command("javac", "--release", "8", "A.java")
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
+		t.Fatalf("%v: %s", err, out)
+	}
+	record := filepath.Join(dir, ".record")
+	if err := os.WriteFile(record, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command = exec.Command("java", "-cp", ".", "A")
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if notes, readErr := os.ReadFile(record); errors.Join(err, readErr) != nil || string(notes) != "a\t=5\nb\t=5\nc\t=2.5\n" { // 5.0 is equal to 5
+		t.Errorf("%v: %s%s", err, out, notes)
 	}
 }
 

@@ -89,7 +89,8 @@ func (v *Verifier) namedTests(t *tree, code, scripts []string) []string {
 func (v *Verifier) testData(t *tree, testCode []string, byName bool) []string {
 	tests, rest := t.textOf(testCode), []byte(nil)
 	named := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
-		return isCode(file) || slices.Contains(testCode, file) || toolSettings.has(file) || !mentions(tests, file) ||
+		isClass := path.Ext(file) == ".class" // which Java code with X.class does not read
+		return isCode(file) || isClass || slices.Contains(testCode, file) || toolSettings.has(file) || !mentions(tests, file) ||
 			byName && !expectedFile.MatchString(file)
 	})
 	if len(named) > 0 {

@@ -67,6 +67,9 @@ var errNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
 	t = withKeys(t)
 	e, err := fit(t, o.Resolve(t))
 	if err != nil {

@@ -86,14 +86,13 @@ func validate(o *outcome.Table) error {
 	if len(o.Queries) < 2 {
 		return fmt.Errorf("a comparison needs at least two queries on which every model has a quality and a cost, and has %d", len(o.Queries))
 	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
 	for q, name := range o.Queries {
 		for m, model := range o.Models {
-			quality, cost := outcome.At(o.Quality, q, m), outcome.At(o.CostUSD, q, m)
-			if !(quality >= 0 && quality <= 1) {
-				return fmt.Errorf("query %s, model %s: quality %v is not in [0, 1]", name, model, quality)
-			}
-			if !(cost >= 0) || math.IsInf(cost, 0) {
-				return fmt.Errorf("query %s, model %s: cost %v is not a finite amount of at least 0", name, model, cost)
+			if math.IsNaN(outcome.At(o.Quality, q, m) + outcome.At(o.CostUSD, q, m)) {
+				return fmt.Errorf("query %s, model %s: no quality or no cost", name, model)
 			}
 		}
 	}

@@ -97,6 +97,9 @@ func (p *Profile) Relabel(t *outcome.Table) (*outcome.Table, error) {
 // If the table says what prompt caches saved in runs of several steps, costs are those in use, given the models that the
 // fitted strategy asks.
 func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
 	return fitInUse(ctx, t, o, fitTable)
 }
 
@@ -211,6 +214,11 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	}
 	if err := o.checkPromises(t); err != nil {
 		return err
+	}
+	for _, m := range o.Params.Order {
+		if m < 0 || m >= len(t.Models) {
+			return fmt.Errorf("an order with model %d of %d, counted from 0", m, len(t.Models))
+		}
 	}
 	return ctx.Err()
 }

@@ -186,3 +186,28 @@ func TestABudgetBetweenTwoDepthsSaysWhatIsBetter(t *testing.T) {
 		t.Errorf("without a budget: %+v, error %v", p.Budget, err)
 	}
 }
+
+// Tables and orders that cannot be are refused, rather than fitted or replayed until something breaks.
+func TestBrokenTablesAreRefused(t *testing.T) {
+	for want, spoil := range map[string]func(*outcome.Table, *Options){
+		"quality has 1 values for 3 models": func(t *outcome.Table, _ *Options) { t.Quality[7] = t.Quality[7][:1] },
+		"cost_usd +Inf is not":              func(t *outcome.Table, _ *Options) { t.CostUSD[7][1] = math.Inf(1) },
+		"outcomes of no model":              func(t *outcome.Table, _ *Options) { t.Models = nil },
+		"an order with model 7 of 3":        func(_ *outcome.Table, o *Options) { o.Params.Order = []int{7} },
+	} {
+		table, o := drawn(60, 3, 1), Options{BudgetUSD: 0.0015}
+		spoil(table, &o)
+		if _, err := Fit(t.Context(), table, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if o.Params.Order != nil {
+			continue
+		}
+		if _, err := estimate.Fit(table, o.Estimate); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("estimate: %v, want %q", err, want)
+		}
+		if _, _, _, err := estimate.FitFolds(table, 5, o.Estimate); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("folds: %v, want %q", err, want)
+		}
+	}
+}

@@ -176,6 +176,9 @@ func TestMessagesArriveWhole(t *testing.T) {
 	if w := post(h, messagesPath+"/count_tokens", `{"messages": [{"role": "user", "content": "four bytes make a token"}]}`); w.Code != 200 || w.Body.String() != "{\"input_tokens\":14}\n" {
 		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
+	if w := post(h, responsesPath+"/input_tokens", `{"input": "four bytes make a token"}`); w.Code != 200 || w.Body.String() != "{\"input_tokens\":14,\"object\":\"response.input_tokens\"}\n" {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
 	if w := post(h, messagesPath+"/count_tokens", `{"model": "nobody", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != 404 || !strings.Contains(w.Body.String(), "nobody") {
 		t.Errorf("a model that is not there: status %d: %s", w.Code, w.Body)
 	}

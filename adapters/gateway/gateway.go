@@ -231,16 +231,17 @@ type route struct {
 }
 
 var routes = map[string]route{
-	"/v1/chat/completions":      {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
-	"/v1/responses":             {http.MethodPost, dialect.Responses, (*Gateway).step, nil},
-	"/v1/messages":              {http.MethodPost, dialect.Messages, (*Gateway).step, nil},
-	"/v1/messages/count_tokens": {http.MethodPost, dialect.Messages, (*Gateway).countTokens, nil},
-	"/v1/embeddings":            {http.MethodPost, dialect.Chat, (*Gateway).embeddings, nil},
-	"/v1/verdicts":              {http.MethodPost, dialect.Chat, (*Gateway).reportVerdict, nil},
-	"/v1/models":                {http.MethodGet, nil, (*Gateway).models, nil},
-	"/livez":                    {probe: (*Gateway).alive},
-	"/healthz":                  {probe: (*Gateway).alive},
-	"/readyz":                   {probe: (*Gateway).ready},
+	"/v1/chat/completions":       {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
+	"/v1/responses":              {http.MethodPost, dialect.Responses, (*Gateway).step, nil},
+	"/v1/messages":               {http.MethodPost, dialect.Messages, (*Gateway).step, nil},
+	"/v1/messages/count_tokens":  {http.MethodPost, dialect.Messages, (*Gateway).countTokens, nil},
+	"/v1/responses/input_tokens": {http.MethodPost, dialect.Responses, (*Gateway).countTokens, nil},
+	"/v1/embeddings":             {http.MethodPost, dialect.Chat, (*Gateway).embeddings, nil},
+	"/v1/verdicts":               {http.MethodPost, dialect.Chat, (*Gateway).reportVerdict, nil},
+	"/v1/models":                 {http.MethodGet, nil, (*Gateway).models, nil},
+	"/livez":                     {probe: (*Gateway).alive},
+	"/healthz":                   {probe: (*Gateway).alive},
+	"/readyz":                    {probe: (*Gateway).ready},
 }
 
 func (g *Gateway) alive(x *exchange) {

@@ -398,7 +398,7 @@ func TestModels(t *testing.T) {
 	if code, body := get("/v1/models"); code != 200 || strings.Count(body, `"object":"model"`) != 3 || !strings.Contains(body, `"has_more":false`) {
 		t.Errorf("status %d: %s", code, body)
 	}
-	if code, body := get("/v1/models/org/large"); code != 200 || !strings.Contains(body, `"id":"org/large"`) {
+	if code, body := get("/v1/models/org/large"); code != 200 || !strings.Contains(body, `"id":"org/large"`) || !strings.Contains(body, `"lifecycle":"active"`) {
 		t.Errorf("status %d: %s", code, body)
 	}
 	if code, body := get("/v1/models/gpt-9"); code != 404 || !strings.Contains(body, "model_not_found") {

@@ -19,11 +19,12 @@ type modelEntry struct {
 	Type        string    `json:"type"`
 	DisplayName string    `json:"display_name"`
 	CreatedAt   time.Time `json:"created_at"`
+	Lifecycle   string    `json:"lifecycle"`
 }
 
 func (g *Gateway) entry(name string) modelEntry {
 	at := g.started.UTC().Truncate(time.Second)
-	return modelEntry{ID: name, Object: "model", Created: at.Unix(), OwnedBy: "stepfall", Type: "model", DisplayName: name, CreatedAt: at}
+	return modelEntry{ID: name, Object: "model", Created: at.Unix(), OwnedBy: "stepfall", Type: "model", DisplayName: name, CreatedAt: at, Lifecycle: "active"}
 }
 
 func (g *Gateway) names(x *exchange) []string {
@@ -78,13 +79,17 @@ func (g *Gateway) countTokens(x *exchange) *Refusal {
 	if refused != nil {
 		return refused
 	}
-	a, refused := dialect.Messages.Read(root, x.r.Header)
+	a, refused := x.api.Read(root, x.r.Header)
 	if refused != nil && refused.Param != "max_tokens" {
 		return refused
 	}
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}
-	x.json(http.StatusOK, map[string]int{"input_tokens": a.InputTokens()})
+	count := dialect.Object{"input_tokens": a.InputTokens()}
+	if x.api == dialect.Responses {
+		count["object"] = "response.input_tokens"
+	}
+	x.json(http.StatusOK, count)
 	return nil
 }

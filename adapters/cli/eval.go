@@ -54,7 +54,7 @@ AUC and qualities are printed in per cent, and written to JSON as numbers from 0
 	f.add(cmd)
 	flags := cmd.Flags()
 	flags.Lookup("models").Usage = "3, 5, 11, llama, gemma, all, or names separated by commas"
-	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to split into two halves, instead of --train and --test")
+	flags.Var(singleFile{&f.outcomes}, "outcomes", "outcomes to split into two halves, instead of --train and --test")
 	flags.StringVar(&f.train, "train", "", "outcomes to learn from (long CSV, JSON lines, RouterBench or leaderboard files)")
 	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
 	flags.StringVar(&f.signals, "signals", "auto", "what is known after a model ran: verdict, features, auto (verdict with --verified)")

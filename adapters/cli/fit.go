@@ -85,7 +85,7 @@ explore in the policy's trace block.`,
 	f.add(cmd)
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit")
+	flags.Var(singleFile{&f.outcomes}, "outcomes", "outcomes to fit")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
 	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, or on new runs if the queries are steps of runs, from 0 to 1")

@@ -32,13 +32,33 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that also runs in production, such as unit tests")
 }
 
+// singleFile is a flag that names one file: a second value is an error rather than a replacement nobody notices.
+type singleFile struct{ path *string }
+
+// Set implements [pflag.Value].
+func (f singleFile) Set(path string) error {
+	if *f.path != "" {
+		return fmt.Errorf("one file is read, and %s is given already: join them, or name a store of traces", redact.Addresses(*f.path))
+	}
+	*f.path = path
+	return nil
+}
+
+// String implements [pflag.Value].
+func (f singleFile) String() string { return "" }
+
+// Type implements [pflag.Value].
+func (f singleFile) Type() string { return "string" }
+
 // open reads outcomes, with costs at the prices of a policy, which can be nil.
 func (f *outcomeFlags) open(path string, policy *policies.Policy) (*outcome.Table, error) {
 	warn := f.cmd.ErrOrStderr()
 	o := outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: warnNotTrace(warn), Prices: pricesOf(policy)}
 	o.Converted = func(model string, was sdk.Price) { warnConverted(warn, model, was, o.Prices[model]) }
+	o.Rotated = func(file string) { fmt.Fprintf(warn, "%s: read too: older traces\n", say.Plain(file)) }
 	table, err := openTable(f.cmd.Context(), path, o)
 	if err == nil && !o.Verified && table.StepVerdicts != nil && policy != nil && slices.ContainsFunc(policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
+		o.Rotated = nil
 		o.Verified = true // verdicts of the policy's judges beside those on runs
 		table, err = openTable(f.cmd.Context(), path, o)
 	}

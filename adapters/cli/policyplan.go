@@ -75,7 +75,7 @@ With --detailed-exitcode, the exit code is 0 if nothing changes, 2 if something 
 	f.outcomeFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.against, "against", "", "the policy in use")
-	flags.StringVar(&f.outcomes, "outcomes", "", "table of recorded outcomes")
+	flags.Var(singleFile{&f.outcomes}, "outcomes", "table of recorded outcomes")
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
 	f.query.add(flags)
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if something changes")

@@ -33,6 +33,8 @@ type Options struct {
 	// LeftOut is called for lines of a trace file that are not traces, such as one truncated
 	// by a crash; if it is nil, they are errors.
 	LeftOut func(file string, line int)
+	// Rotated, unless nil, is called for each older file of traces (path.1 and so on) that is read too.
+	Rotated func(file string)
 }
 
 // Open reads the outcomes in the files at path as one table; see the package comment for
@@ -41,6 +43,14 @@ func Open(path string, o Options) (*Table, error) {
 	return o.table(path, func(b *builder) error {
 		if strings.Contains(path, "*") {
 			return b.readEach(path)
+		}
+		for _, older := range olderTraces(path) {
+			if o.Rotated != nil {
+				o.Rotated(older)
+			}
+			if err := b.file(older, b.read); err != nil {
+				return err
+			}
 		}
 		return b.file(path, b.read)
 	})

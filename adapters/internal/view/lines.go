@@ -9,15 +9,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Lines is a [store.TraceReader] of JSON lines: a file that can grow while it is read, or a stream. It keeps what it
@@ -45,7 +44,7 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 	}
 	var older []string
 	if l.file, err = os.Open(path); err == nil {
-		older, err = rotatedFiles(path)
+		older, err = outcome.RotatedFiles(path)
 	}
 	for _, name := range older {
 		if err == nil {
@@ -59,24 +58,6 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
-}
-
-// rotatedFiles returns the rotated predecessors of a file, oldest first.
-func rotatedFiles(path string) ([]string, error) {
-	entries, err := os.ReadDir(filepath.Dir(path))
-	var numbers []int
-	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
-		if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	var names []string
-	for _, n := range slices.Backward(numbers) {
-		names = append(names, fmt.Sprint(path, ".", n))
-	}
-	return names, err
 }
 
 // readWhole reads a file that no longer grows. It is no error if the file was renamed meanwhile.
@@ -159,7 +140,7 @@ func (l *Lines) refresh(ctx context.Context) error {
 
 // readBetween reads the rotated files between older and newer.
 func (l *Lines) readBetween(ctx context.Context, older, newer os.FileInfo) error {
-	names, err := rotatedFiles(l.name)
+	names, err := outcome.RotatedFiles(l.name)
 	if err != nil {
 		return err
 	}

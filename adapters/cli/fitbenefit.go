@@ -28,6 +28,7 @@ type benefit struct {
 	labels          string // see [outcome.Table]
 	isPolicyWorse   bool   // on outcomes with recorded truth
 	queries, models int
+	gain            float64 // in quality, over always asking the model; 0 if unknown
 }
 
 // rightRuns compares shares of right runs, which follow from the qualities of single steps: a run is right only if each of
@@ -92,9 +93,15 @@ const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
 	b := benefit{profile: path, labels: t.Labels, queries: p.Data.Complete, models: len(t.Models)}
-	b.CostUSD, _ = expectedOf(p)
-	costs := t.AlwaysUSD()
+	cost, quality := expectedOf(p)
+	b.CostUSD = cost
+	costs, qualities := t.AlwaysUSD(), t.MeanQualities()
 	always := floats.MaxIdx(costs)
+	for m, usd := range costs { // of models that cost about the same, one would take the best
+		if usd >= (1-costTolerance)*floats.Max(costs) && qualities[m] > qualities[always] {
+			always = m
+		}
+	}
 	if policy != nil {
 		b.policy = policy.Path
 		if m := t.Index(policy.Baseline); m >= 0 {
@@ -102,6 +109,9 @@ func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.
 		}
 	}
 	b.Model, b.AlwaysUSD = t.Models[always], costs[always]
+	if t.Labels == "" && p.Data.Inferred == 0 && u.With == nil {
+		b.gain = quality - qualities[always]
+	}
 	if rival != nil {
 		b.WithoutUSD, b.isPolicyWorse = rival.CostUSD, rival.Labels == "" && !rival.RecommendsThis
 	}
@@ -141,6 +151,9 @@ func (b *benefit) String() string {
 		return ""
 	}
 	text := fmt.Sprintf("%s %s: a query costs %s USD, %.0f %% of always asking %s", b.profile, fault, dollars(b.CostUSD), 100*b.CostUSD/b.AlwaysUSD, b.Model)
+	if b.gain >= 0.005 {
+		text += fmt.Sprintf(", and its quality is %.1f points higher", 100*b.gain)
+	}
 	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-costTolerance)*math.Min(b.CostUSD, b.AlwaysUSD) {
 		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
 	}

@@ -28,6 +28,22 @@ func TestNothingIsToBeSaved(t *testing.T) {
 	}
 }
 
+// A profile that saves nothing says how much better it is, compared with the best of the models that cost about as much.
+func TestWhatIsGainedWhereNothingIsSaved(t *testing.T) {
+	table := &outcome.Table{
+		Models: []string{"a", "b", "c"}, Queries: []string{"1", "2"},
+		CostUSD: [][]float64{{0.1, 0.099, 0.01}, {0.1, 0.099, 0.01}}, Quality: [][]float64{{0, 1, 1}, {0, 0, 1}},
+	}
+	p := &fit.Profile{Expected: fit.Expectation{CostUSD: 0.15, Quality: 0.75}}
+	b := benefitOf(p, "profile.json", nil, table, nil, forecastInUse{})
+	if text := b.String(); !strings.Contains(text, "SAVES NOTHING: a query costs 0.15 USD, 152 % of always asking b, and its quality is 25.0 points higher") {
+		t.Error(text)
+	}
+	if p.Expected.Quality = 0.5; strings.Contains(func() string { b := benefitOf(p, "", nil, table, nil, forecastInUse{}); return b.String() }(), "higher") {
+		t.Error("no gain is one")
+	}
+}
+
 // A quality is at most 1, and so is its interval.
 func TestIntervalsOfQualitiesEndAtOne(t *testing.T) {
 	p := &madePlan{Policies: []*forecast.Forecast{{Judged: forecast.Score{Answers: 10, Mean: 0.95, StdError: 0.1}}}}

@@ -254,8 +254,8 @@ func (c *call) rawClientTools() (list []sdk.Tool) {
 // tool_addition.
 func mayAddTools(m llms.MessageContent) bool {
 	return normalRole(m.Role) != llms.ChatMessageTypeAI && slices.ContainsFunc(m.Parts, func(p llms.ContentPart) bool {
-		raw, _ := unwrap(p).(RawPart)
-		return raw.Model == "" && raw.Instead == nil && strings.Contains(rawToolType(raw.Raw), "tool")
+		raw, isRaw := unwrap(p).(RawPart)
+		return isRaw && raw.Model == "" && raw.Instead == nil && strings.Contains(rawToolType(raw.Raw), "tool")
 	})
 }
 

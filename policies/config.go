@@ -118,17 +118,21 @@ func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[st
 	}
 }
 
-// reportUnsetSecrets reports the variables that a value of a plugin's config names and that are not set.
+// reportUnsetSecrets reports the variables that texts of a plugin's config name and that are not set, if nothing else
+// takes their place.
 func (l *loader) reportUnsetSecrets(v cty.Value, at origin) {
-	_, marks := v.UnmarkDeep()
 	var names []string
-	for m := range marks {
-		if m, ok := m.(secretMark); ok && !m.set {
-			names = append(names, m.name)
+	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) { // the callback never fails
+		plain, marks := v.Unmark()
+		for m := range marks {
+			if m, ok := m.(secretMark); ok && !m.set && !plain.IsNull() && plain.Type() == cty.String && plain.AsString() == "" {
+				names = append(names, m.name)
+			}
 		}
-	}
+		return true, nil
+	})
 	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Compact(names) {
 		l.reportUnset(name, at, "The plugin would get an empty text. If it needs no secret, leave the line out.")
 	}
 }

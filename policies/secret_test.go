@@ -95,6 +95,16 @@ func TestUnsetVariablesInPluginConfigs(t *testing.T) {
 	}
 }
 
+// A variable for which the config has something else need not be set.
+func TestUnsetVariablesWithAnotherValue(t *testing.T) {
+	for _, config := range []string{`token = env("FORGOTTEN") != "" ? env("FORGOTTEN") : "none"`, `token = env("FORGOTTEN") == "" ? env("KEY") : env("FORGOTTEN")`, `debug = env("FORGOTTEN") != ""`} {
+		text := []byte(limited + "verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  " + config + "\n  }\n}\nstrategy \"index\" {\n  lambda = 1\n}\n")
+		if _, err := policies.Parse("policy.hcl", text, policies.LoadOptions{Env: []string{"KEY=" + planted}, RequireSecrets: true}); err != nil {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
 // Keys planted in every possible place appear neither in diagnostics nor in a printed policy nor in the output of
 // Show.
 func TestPlantedSecretsNeverShow(t *testing.T) {

@@ -42,6 +42,8 @@ type lease struct {
 	// settled is how much of the lease the store knows to be spent.
 	settled        int64
 	made, extended time.Time
+	// asked is when an extension was last tried.
+	asked time.Time
 	until          time.Time // end of the account's period, or of the lease; zero for none
 }
 

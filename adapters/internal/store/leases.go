@@ -289,7 +289,7 @@ func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark, settled int64, 
 	case len(ended) > 0:
 		l.until = now
 	default:
-		l.mark, l.settled, l.extended = max(l.mark, mark), settled, now
+		l.mark, l.settled, l.extended, l.asked = max(l.mark, mark), settled, now, now
 	}
 }
 
@@ -320,6 +320,6 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	if !l.made.After(a.overrun) {
 		until = now
 	}
-	l.amount, l.mark, l.until, l.extended = amount, HandedOut(amount, least), until, now
+	l.amount, l.mark, l.until, l.extended, l.asked = amount, HandedOut(amount, least), until, now, now
 	a.leases = append(a.leases, l)
 }

@@ -70,7 +70,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			if now.Sub(a.used) < quiet {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
-			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
+			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.asked) >= t.o.LeaseTTL/3 {
 				l.mark, l.settled = mark, l.spent
 				states[l.id] = LeaseState{HandedOut: mark, Settled: l.spent}
 			}
@@ -92,16 +92,19 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 		return
 	}
 	// On failure the store counts more as handed out than is, and the lease ends early: safe.
-	ended, _ := t.s.Extend(context.Background(), states, t.o.LeaseTTL)
+	ended, err := t.s.Extend(context.Background(), states, t.o.LeaseTTL)
 	for _, a := range asked {
 		t.restore(a, ended)
 		a.mu.Lock()
 		for _, l := range a.leases {
-			if slices.Contains(ended, l.id) {
+			hasEnded := slices.Contains(ended, l.id)
+			if hasEnded {
 				l.until = now
 			}
-			if _, isExtended := states[l.id]; isExtended {
-				l.extended = now
+			if _, wasAsked := states[l.id]; wasAsked {
+				if l.asked = now; err == nil && !hasEnded {
+					l.extended = now
+				}
 			}
 		}
 		a.inFlight = nil

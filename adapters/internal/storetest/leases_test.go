@@ -376,6 +376,43 @@ func forgottenLeases(t *testing.T, e engine) {
 	}
 }
 
+// unreachable is a store that extends no lease while down.
+type unreachable struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (u *unreachable) Extend(ctx context.Context, leases map[int64]store.LeaseState, ttl time.Duration) ([]int64, error) {
+	if u.down.Load() {
+		return nil, sdk.ErrStoreUnavailable
+	}
+	return u.Store.Extend(ctx, leases, ttl)
+}
+
+// In an outage leases end by themselves, which is no store that went back.
+func TestLeasesThatEndInAnOutage(t *testing.T) {
+	s := &unreachable{Store: openSQLite(t).Open(t)}
+	var wentBack atomic.Int64
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 2 * time.Second, LeaseTTL: time.Second, WentBack: func() { wentBack.Add(1) }})
+	defer leased.Close()
+	charges := []store.Charge{{Account: "hot", Amount: 10, Cap: 1_000_000}}
+	for range 30 {
+		held, err := leased.Take(t.Context(), charges)
+		must(t, err)
+		must(t, held.Settle(t.Context(), 10))
+	}
+	held, err := leased.Take(t.Context(), charges) // a call in flight
+	must(t, err)
+	s.down.Store(true)
+	time.Sleep(1500 * time.Millisecond)
+	s.down.Store(false)
+	time.Sleep(1200 * time.Millisecond)
+	must(t, held.Settle(t.Context(), 10))
+	if wentBack.Load() > 0 {
+		t.Error("it is said to have gone back")
+	}
+}
+
 // A lowered cap may leave no room only until other processes have returned what they leased under the earlier one:
 // nothing is missing then, so that steps wait. A cap that was not changed refuses at once.
 func testLoweredCap(t *testing.T, e engine) {

@@ -67,7 +67,7 @@ var errNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
-	if err := t.Validate(); err != nil {
+	if err := t.ValidateShape(); err != nil {
 		return nil, err
 	}
 	t = withKeys(t)

@@ -41,7 +41,7 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 // the estimator of the next fold, which was fitted to it. All estimators share one scale of
 // deviations, fitted on held, so that what is chosen on held also suits whole.
 func FitFolds(t *outcome.Table, k int, o Options) (whole *Estimator, held, known *Replay, err error) {
-	if err := t.Validate(); err != nil {
+	if err := t.ValidateShape(); err != nil {
 		return nil, nil, nil, err
 	}
 	t = withKeys(t)

@@ -22,7 +22,6 @@ func TestTablesOfPrograms(t *testing.T) {
 		"query q0, model a: score +Inf is not":   func(o *outcome.Table) { o.Signals = map[string][][]float64{"score": {{inf, 0}, {0, 0}}} },
 		"query q0, model a: verdict_j 0.5 is no": func(o *outcome.Table) { o.Verdicts = map[string][][]float64{"j": {{0.5, 0}, {0, 0}}} },
 		"model b occurs twice":                   func(o *outcome.Table) { o.Models[0] = "b" },
-		"query q1 occurs twice":                  func(o *outcome.Table) { o.Queries[0] = "q1" },
 		"1 groups for 2 queries":                 func(o *outcome.Table) { o.Groups = []string{"g"} },
 		"query q1: answers has 0 values":         func(o *outcome.Table) { o.Answers = [][]string{{"", ""}, {}} },
 		"run_verdicts: 0 rows for 2 queries":     func(o *outcome.Table) { o.RunVerdicts = [][]float64{} },

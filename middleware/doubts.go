@@ -22,9 +22,11 @@ type doubts struct {
 	// afterUSD is the part of ownUSD for calls after another model's first answer, beforeUSD what those answers' tokens cost
 	// at its prices.
 	afterUSD, beforeUSD float64
-	// cacheable counts the calls of the dearest model whose prompts its provider could cache, and cached those of them of
-	// which it read or wrote a part in its cache: there need not be one.
-	cacheable, cached int
+	// cacheable counts the calls of the dearest model whose prompts its provider could cache, cached their tokens that were
+	// read from its cache, written those that were written to it, and fresh all others and these. There need not be a cache.
+	cacheable, cached, written, fresh int
+	// hasMarks says that a client marks prompts without tools for caching.
+	hasMarks bool
 	// prompts are the last prompts of runs, by tenant and run.
 	prompts map[[2]string]lastPrompt
 }
@@ -58,13 +60,13 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	defer d.mu.Unlock()
 	p := &dearest.Price
 	share, isCacheable := d.cachedShare(result.Trace, dearest)
-	ownUSD, othersUSD := 0.0, alwaysUSD(p, result.Answer.Usage, share, isCacheable)
+	ownUSD, othersUSD := 0.0, d.alwaysUSD(p, result.Answer.Usage, share, isCacheable)
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
-			ownUSD, othersUSD = a.CostUSD*alwaysUSD(p, a.Usage, share, isCacheable)/max(p.CostUSD(a.Usage), 1e-12), 0
+			ownUSD, othersUSD = a.CostUSD-p.ColdUSD(a.Usage, share), 0
 			if i > 0 {
 				d.afterUSD += ownUSD
-				d.beforeUSD += alwaysUSD(p, result.Attempts[0].Answer.Usage, share, isCacheable)
+				d.beforeUSD += d.alwaysUSD(p, result.Attempts[0].Answer.Usage, share, isCacheable)
 			}
 		}
 	}
@@ -83,53 +85,52 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 }
 
 // alwaysUSD returns what a call with these tokens costs a model that is always asked, and so finds a share of the prompt
-// in its cache, if there is one, and writes the rest.
-func alwaysUSD(p *sdk.Price, u sdk.Usage, share float64, isCacheable bool) float64 {
+// in its cache. Of the rest it writes as much to the cache as its own calls did. The lock is held.
+func (d *doubts) alwaysUSD(p *sdk.Price, u sdk.Usage, share float64, isCacheable bool) float64 {
 	prompt := u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
-	u.CachedInputTokens = int(share * float64(prompt))
-	u.InputTokens, u.CacheWriteTokens = prompt-u.CachedInputTokens, 0
-	if isCacheable && p.CacheWrite > p.Input {
-		u.InputTokens, u.CacheWriteTokens = 0, u.InputTokens
+	u.CachedInputTokens, u.CacheWriteTokens = int(share*float64(prompt)), 0
+	if isCacheable {
+		u.CacheWriteTokens = int(float64(d.written) / float64(max(1, d.fresh)) * float64(prompt-u.CachedInputTokens))
 	}
+	u.InputTokens = prompt - u.CachedInputTokens - u.CacheWriteTokens
 	return p.CostUSD(u)
 }
 
 // cachedShare returns the share of a step's prompt that the dearest model finds cached if it is always asked: as much as any
-// model whose prompts are cached in the same way or, if none of them was asked in the step before, what that step's prompt
-// was. isCacheable is false if its provider caches nothing of it. The lock is held.
+// model that was asked or, if none of them was asked in the step before, what that step's prompt was. isCacheable is false
+// if its provider caches nothing of it. The lock is held.
 func (d *doubts) cachedShare(t *sdk.Trace, dearest *sdk.Model) (share float64, isCacheable bool) {
-	isCacheable = t.IsCacheable(&dearest.Price)
+	d.hasMarks = d.hasMarks || t.HasMarks()
+	isCacheable = d.hasMarks || t.IsCacheable(&dearest.Price)
 	key := [2]string{t.Tenant, t.Run}
 	last, isCold := d.prompts[key]
 	now := lastPrompt{tokens: t.InputTokens, hasTools: len(t.Tools) > 0}
+	isCold = isCold && last.hasTools == now.hasTools && last.tokens <= now.tokens
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		u := &c.Usage
+		prompt := u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
 		if c.Model == dearest.Name && isCacheable {
-			if d.cacheable++; c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens > 0 {
-				d.cached++
-			}
+			d.cacheable++
+			d.cached, d.written, d.fresh = d.cached+u.CachedInputTokens, d.written+u.CacheWriteTokens, d.fresh+prompt-u.CachedInputTokens
 		}
 		now.models = append(now.models, c.Model)
 		isCold = isCold && !slices.Contains(last.models, c.Model)
-		if b := t.Belief(c.Model); isCacheable || b != nil && !t.IsCacheable(b.Price) {
-			prompt := c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens
-			share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, prompt)))
-		}
+		share = max(share, float64(u.CachedInputTokens)/float64(max(1, prompt)))
 	}
-	if isCold && isCacheable && last.hasTools == now.hasTools && last.tokens <= now.tokens {
+	if isCold {
 		share = max(share, float64(last.tokens)/float64(max(1, now.tokens)))
 	}
-	if d.cached == 0 && d.cacheable >= enoughCalls {
-		share, isCacheable = 0, false
+	if t.Run != "" {
+		if d.prompts == nil || len(d.prompts) >= maxDoubtRuns {
+			d.prompts = map[[2]string]lastPrompt{}
+		}
+		d.prompts[key] = now
 	}
-	if t.Run == "" {
-		return share, isCacheable
+	if !isCacheable || d.cacheable >= enoughCalls && d.cached+d.written == 0 {
+		return 0, false
 	}
-	if d.prompts == nil || len(d.prompts) >= maxDoubtRuns {
-		d.prompts = map[[2]string]lastPrompt{}
-	}
-	d.prompts[key] = now
-	return share, isCacheable
+	return share, true
 }
 
 // compareTools records, for each tool of the answer, whether the first two answers differed. The lock is held.

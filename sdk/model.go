@@ -111,6 +111,22 @@ func (p Price) CostUSD(u Usage) float64 {
 	return usd
 }
 
+// ColdUSD returns how much less a request with usage u would have cost, in US dollars, with a larger share of its prompt
+// cached; 0 if the share is not larger.
+func (p Price) ColdUSD(u Usage, share float64) float64 {
+	u.OutputTokens, u.ReasoningTokens = 0, 0
+	total := u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens
+	cached := int(share * float64(total))
+	if cached <= u.CachedInputTokens {
+		return 0
+	}
+	rest := float64(total-cached) / float64(total-u.CachedInputTokens)
+	warm := u
+	warm.CachedInputTokens, warm.CacheWriteTokens = cached, int(rest*float64(u.CacheWriteTokens))
+	warm.InputTokens = total - cached - warm.CacheWriteTokens
+	return max(0, p.CostUSD(u)-p.CostUSD(warm))
+}
+
 // CachedUSD returns how much less a request with usage u cost, in US dollars, because part of its prompt was cached: without
 // a cache, the model would have read that part too, and written it to the cache.
 func (p Price) CachedUSD(u Usage) float64 {

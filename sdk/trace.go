@@ -285,10 +285,20 @@ func (t *Trace) Belief(model string) *Belief {
 }
 
 // IsCacheable reports whether a provider with these prices caches the step's prompt: one that charges for writing to its
-// cache caches only what is marked, which prompts without tools are not.
+// cache caches only what is marked, which prompts without tools are not, unless the client does.
 func (t *Trace) IsCacheable(p *Price) bool {
-	return len(t.Tools) > 0 || p == nil || p.CacheWrite <= p.Input
+	return len(t.Tools) > 0 || !p.needsMarks() || t.HasMarks()
 }
+
+// HasMarks reports whether a provider cached a part of a prompt without tools that only the client can have marked.
+func (t *Trace) HasMarks() bool {
+	return len(t.Tools) == 0 && slices.ContainsFunc(t.Calls, func(c Call) bool {
+		b := t.Belief(c.Model)
+		return b != nil && b.Price.needsMarks() && c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens > 0
+	})
+}
+
+func (p *Price) needsMarks() bool { return p != nil && p.CacheWrite > p.Input }
 
 // CallUSD returns the cost of one of the step's calls at another price of its model; see [Price.ConvertUSD].
 func (t *Trace) CallUSD(c *Call, at Price) float64 {

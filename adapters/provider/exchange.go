@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -71,7 +73,7 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, err
 	}
 	req.Header = header
-	x.address = req.URL.Redacted()
+	x.address = (&url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path}).String() // keys can be in the rest
 	resp, err := m.http.Do(req)
 	if err != nil { // an *url.Error, whose URL may contain a key
 		return nil, fmt.Errorf("%w: %w", errNoResponse, errors.Unwrap(err))
@@ -180,7 +182,7 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	default:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)
 		e.Billed = x.sent.Load() && (e.Billed || x.status < 300)
-		if x.status == http.StatusNotFound && !versionInPath.MatchString(x.address) {
+		if x.status == http.StatusNotFound && !json.Valid(x.said) && !versionInPath.MatchString(x.address) {
 			e.Message = strings.TrimPrefix(e.Message+": "+x.address+"; does the base address lack the API's version, such as /v1?", ": ")
 		}
 		if _, isUntrusted := errors.AsType[*tls.CertificateVerificationError](err); errors.Is(err, errNoResponse) && !isOver && !isUntrusted {

@@ -85,7 +85,9 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 		switch {
 		case p.HasDecided(t):
 			a.steps++
+			a.groups[t.Group]++
 			if p.usesStrategy(t) {
+				a.chosen++
 				a.addTrace(t)
 			}
 		case t.Profile != "" && sdk.HasChoice(t.Mode):
@@ -96,7 +98,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	a.out.Quality.Reference = a.spread / float64(max(a.out.Calls, 1))
 	a.conclude()
 	if a.out.Tests == 0 {
-		return nil, fmt.Errorf("%w: the profile decided %d steps and others %d, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, a.out.Others, leastCosts, leastDrift)
+		return nil, fmt.Errorf("%w: the profile decided %d steps, %d of them by its own strategy and not by a match block or a holdout, and others %d, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, a.chosen, a.out.Others, leastCosts, leastDrift)
 	}
 	return &a.out, nil
 }
@@ -108,6 +110,7 @@ type assessor struct {
 	p      *Profile
 	ends   runEnds
 	steps  int
+	chosen int // steps in which the fitted strategy chose
 	out    Assessment
 	spread float64
 	seen   tallies
@@ -128,7 +131,6 @@ func (e runEnds) qualityOf(t *sdk.Trace, call *sdk.Call) (quality float64, isKno
 }
 
 func (a *assessor) addTrace(t *sdk.Trace) {
-	a.groups[t.Group]++
 	judged := 0
 	var means, observed, spreads, asked float64
 	for i := range t.Calls {
@@ -159,11 +161,10 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
 		a.seen.addCall(call.Model, how, mean, quality, 1)
-		saved := 0.0
-		if first := t.Belief(call.Model); first != nil && first.Price != nil {
+		m, saved := a.modelOf(call.Model), 0.0
+		if first := t.Belief(call.Model); m.CachedUSD > 0 && first != nil && first.Price != nil {
 			saved = first.Price.CachedUSD(call.Usage)
 		}
-		m := a.modelOf(call.Model)
 		a.seen.addCallCost(&m, how, len(t.Tools) > 0, belief.CostUSD, call.CostUSD, saved, 1)
 		a.addVerdictCost(call)
 		if !ok {

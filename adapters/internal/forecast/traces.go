@@ -33,6 +33,8 @@ type Traces struct {
 	ofQuery map[string][]*sdk.Trace
 	truths  map[outcome.StepAnswer]float64
 	caches  *outcome.Caches // nil if they saved nothing
+	// hasMarks says that a client marks prompts for caching.
+	hasMarks bool
 
 	mu       sync.Mutex
 	compared map[lengthsKey]lengths
@@ -80,7 +82,7 @@ func (t *Traces) index() {
 			t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
 		}
 	}
-	t.caches = outcome.CachesOf(steps)
+	t.caches, t.hasMarks = outcome.CachesOf(steps), slices.ContainsFunc(steps, (*sdk.Trace).HasMarks)
 	if len(t.Reports) > 0 {
 		t.truths = outcome.RunQualities(slices.Concat(steps, t.Reports))
 	}
@@ -108,6 +110,9 @@ func (t *Traces) DearerUSD(n int, m Model, read float64) float64 {
 		return 0
 	}
 	usd := t.caches.DearerUSD(query, model, read)
+	if usd < 0 && !t.isCacheable(s, m) {
+		return 0
+	}
 	if b := s.Belief(m.Name); b != nil && b.Price != nil {
 		const many = 1e6
 		if was := b.Price.CachedUSD(sdk.Usage{CachedInputTokens: many}); was > 0 {
@@ -211,17 +216,27 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	expectedUSD, usage := expectedCost(s, belief, m), t.scaledUsage(s, m)
 	switch _, _, isCached := t.findCaches(s, m); {
 	case isCached: // DearerUSD subtracts what its cache saves
-		drawn.Usage = sdk.Usage{InputTokens: usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens, OutputTokens: usage.OutputTokens}
-		if s.IsCacheable(&m.Price) {
+		if drawn.Usage = uncached(usage); t.isCacheable(s, m) {
 			drawn.Usage.InputTokens, drawn.Usage.CacheWriteTokens = 0, drawn.Usage.InputTokens
 		}
 		drawn.CostUSD = m.Price.CostUSD(drawn.Usage)
 	case s.Profile != "" && expectedUSD > 0 || usage == (sdk.Usage{}):
 		drawn.CostUSD = expectedUSD
-	default:
+	case t.isCacheable(s, m):
 		drawn.Usage = usage
+	default:
+		drawn.Usage = uncached(usage)
 	}
 	return drawn
+}
+
+// isCacheable reports whether the model's provider caches the step's prompt, or would if the model were asked.
+func (t *Traces) isCacheable(s *sdk.Trace, m Model) bool {
+	return s.IsCacheable(&m.Price) || t.hasMarks
+}
+
+func uncached(u sdk.Usage) sdk.Usage {
+	return sdk.Usage{InputTokens: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, OutputTokens: u.OutputTokens}
 }
 
 // scaledUsage returns the expected usage of a model that was not asked, from that of one that was; it is empty if there is none.

@@ -29,6 +29,7 @@ type Account struct {
 	// shadowSteps holds answers of shadowed steps, and of their shadows, that wait for their counterpart.
 	shadowSteps map[shadowKey]shadowAnswer
 	histories   histories
+	hasMarks    bool // a client marks prompts for caching
 }
 
 type runVerdict struct{ hasStep, hasVerdict, judged, passed bool }
@@ -154,9 +155,10 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	said := a.histories.begin(t)
+	a.hasMarks = a.hasMarks || t.HasMarks()
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
-		share, isCacheable := said.cachedShare(t, b)
+		share, isCacheable := said.cachedShare(t, b, a.hasMarks)
 		a.of(b.Model).add(t, b, share, isCacheable)
 		said.add(a.of(b.Model), t, b, isCacheable)
 	}
@@ -308,7 +310,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, share float64, isCacheable 
 	if own != nil && b.Price != nil {
 		m.compare(t, b.Price, own)
 		if isMeasure(own) {
-			m.cold += coldUSD(b.Price, &own.Usage, share)
+			m.cold += b.Price.ColdUSD(own.Usage, share)
 		}
 	}
 	switch usd, _ := CostOf(t, b.Model); {

@@ -127,7 +127,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage, share float64, isCacheable bool) est
 	whole.HostedCalls, whole.Searches = u.HostedCalls, u.Searches
 	e := estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
-		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD - coldUSD(p, u, share),
+		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD - p.ColdUSD(*u, share),
 		output: p.CostUSD(answer) - p.CostUSD(cold),
 		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens), hits: float64(u.CachedInputTokens),
 	}
@@ -186,7 +186,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
 	m.answers[kind].addOne(group, p, own)
 	m.asked++
-	e := estimateOf(p, &own.Usage, 0, t.IsCacheable(p) || own.Usage.CachedInputTokens > 0)
+	e := estimateOf(p, &own.Usage, 0, t.IsCacheable(p))
 	m.cached += own.Usage.CachedInputTokens
 	m.prompts += e.warm
 	m.coldPrompts += e.cold
@@ -205,20 +205,6 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 }
 
 func (m *modelSums) reference(other source) *reference { return lookup.Entry(&m.references, other) }
-
-// coldUSD returns how much less a call's prompt would have cost with a larger share of cached tokens.
-func coldUSD(p *sdk.Price, own *sdk.Usage, share float64) float64 {
-	total := inputTokens(own)
-	cached := int(share * float64(total))
-	if cached <= own.CachedInputTokens {
-		return 0
-	}
-	warm := promptOf(own)
-	rest := float64(total-cached) / float64(total-own.CachedInputTokens)
-	warm.CachedInputTokens, warm.CacheWriteTokens = cached, int(rest*float64(own.CacheWriteTokens))
-	warm.InputTokens = total - cached - warm.CacheWriteTokens
-	return max(0, p.CostUSD(promptOf(own))-p.CostUSD(warm))
-}
 
 // prompt returns the cost of the prompt in an estimate, and the part of it that is history. A model is assumed to have
 // as many cache hits as the model that was asked or, if that one has none, as it had itself in other steps; but none

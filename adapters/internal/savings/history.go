@@ -80,22 +80,22 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief, isCacheable boo
 }
 
 // cachedShare returns the share of a step's prompt that the model would find cached if it were always asked: as much as any
-// model that was asked or, if none of them was asked before in the run, what was the prompt before. A prompt
-// that is not cacheable may still have the client's own marks: then other models of that kind find them too.
-func (h *history) cachedShare(t *sdk.Trace, b *sdk.Belief) (share float64, isCacheable bool) {
+// model that was asked or, if none of them was asked before in the run, what was the prompt before. isCacheable is false if
+// its provider caches nothing of it: hasMarks says whether the client is known to mark prompts.
+func (h *history) cachedShare(t *sdk.Trace, b *sdk.Belief, hasMarks bool) (share float64, isCacheable bool) {
+	if !hasMarks && !t.IsCacheable(b.Price) {
+		return 0, false
+	}
 	isCold := h != nil
-	isCacheable = t.IsCacheable(b.Price)
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		if other := t.Belief(c.Model); isCacheable || other != nil && !t.IsCacheable(other.Price) {
-			share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
-		}
+		share = max(share, float64(c.Usage.CachedInputTokens)/float64(max(1, inputTokens(&c.Usage))))
 		isCold = isCold && !slices.Contains(h.asked, c.Model)
 	}
-	if isCold && isCacheable {
+	if isCold {
 		share = max(share, h.repeats)
 	}
-	return share, isCacheable || share > 0
+	return share, true
 }
 
 func (h *history) answer(t *sdk.Trace) {

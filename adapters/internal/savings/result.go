@@ -137,7 +137,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 		return 0, false
 	}
 	var one modelSums
-	share, isCacheable := (*history)(nil).cachedShare(t, b)
+	share, isCacheable := (*history)(nil).cachedShare(t, b, a.hasMarks)
 	one.add(t, b, share, isCacheable)
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }

@@ -114,27 +114,32 @@ func TestCacheOfABaselineThatWasNotAsked(t *testing.T) {
 	}
 }
 
-// Claude caches only what is marked, which prompts without tools are not: that another vendor's model finds them cached
-// says nothing about Claude.
+// Claude caches only what is marked, which prompts without tools are not, unless the client does: that another vendor's
+// model finds them cached says nothing about Claude.
 func TestPromptsWithoutToolsAreNotMarked(t *testing.T) {
 	small, large := sdk.Price{Input: 1, CachedInput: 0.1, CacheWrite: 1, Output: 4}, sdk.Price{Input: 5, CachedInput: 0.5, CacheWrite: 6.25, Output: 25}
 	warm, cold := sdk.Usage{InputTokens: 100, CachedInputTokens: 9900, OutputTokens: 50}, sdk.Usage{InputTokens: 10000, OutputTokens: 50}
-	var traces []*sdk.Trace
-	truth := 0.0
-	ask := func(model string, own sdk.Price, u, ofLarge sdk.Usage, tools ...string) {
-		s := step(model, sdk.Call{Model: model, CostUSD: own.CostUSD(u), Usage: u})
-		s.Tools, s.Decisions[0].Models[0].Price, s.Decisions[0].Models[1].Price = tools, &small, &large
-		truth += large.CostUSD(ofLarge)
-		traces = append(traces, s)
-	}
-	for range 20 {
-		ask("large", large, warm, warm, "read")
-		ask("large", large, cold, cold)
-		ask("small", small, warm, warm, "read")
-		ask("small", small, warm, cold)
-	}
-	if r := resultOf(traces...); math.Abs(r.BaselineUSD-truth) > 0.01*truth {
-		t.Errorf("the baseline costs %v, want %v", r.BaselineUSD, truth)
+	for _, clientMarks := range []bool{false, true} {
+		var traces []*sdk.Trace
+		truth, plain := 0.0, cold
+		if clientMarks {
+			plain = warm
+		}
+		ask := func(model string, own sdk.Price, u, ofLarge sdk.Usage, tools ...string) {
+			s := step(model, sdk.Call{Model: model, CostUSD: own.CostUSD(u), Usage: u})
+			s.Tools, s.Decisions[0].Models[0].Price, s.Decisions[0].Models[1].Price = tools, &small, &large
+			truth += large.CostUSD(ofLarge)
+			traces = append(traces, s)
+		}
+		for range 20 {
+			ask("large", large, warm, warm, "read")
+			ask("large", large, plain, plain)
+			ask("small", small, warm, warm, "read")
+			ask("small", small, warm, plain)
+		}
+		if r := resultOf(traces...); math.Abs(r.BaselineUSD-truth) > 0.01*truth {
+			t.Errorf("the client marks %v: the baseline costs %v, want %v", clientMarks, r.BaselineUSD, truth)
+		}
 	}
 }
 

@@ -248,13 +248,7 @@ func answerOf(choice *llms.ContentChoice) *sdk.Answer {
 	a := &sdk.Answer{Text: choice.Content, Reasoning: choice.ReasoningContent, StopReason: choice.StopReason}
 	calls := choice.ToolCalls
 	if x := ExtraOf(choice); x != nil {
-		for _, p := range x.Parts {
-			raw, _ := p.(RawPart)
-			if call, ok := raw.Instead.(llms.ToolCall); ok {
-				calls = append(slices.Clip(calls), call)
-			}
-		}
-		a.LogProbs = x.LogProbs
+		calls, a.LogProbs = append(slices.Clip(calls), rawCalls(x.Parts)...), x.LogProbs
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
@@ -268,6 +262,16 @@ func answerOf(choice *llms.ContentChoice) *sdk.Answer {
 		a.ToolCalls = []sdk.ToolCall{{Name: choice.FuncCall.Name, Arguments: choice.FuncCall.Arguments}}
 	}
 	return a
+}
+
+func rawCalls(parts []llms.ContentPart) (calls []llms.ToolCall) {
+	for _, p := range parts {
+		raw, _ := p.(RawPart)
+		if call, ok := raw.Instead.(llms.ToolCall); ok {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 // removeSecrets removes secrets from a response, including those whose pieces were streamed separately.

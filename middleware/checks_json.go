@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jsonschema"
 )
@@ -47,6 +49,9 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		return why
 	}
 	for _, call := range a.ToolCalls {
+		if slices.ContainsFunc(rawCalls(partsOf(a)), func(raw llms.ToolCall) bool { return raw.ID == call.ID }) {
+			continue // a call in a form of its API, which may offer it in ways unknown here
+		}
 		tool := q.Tool(call.Name)
 		if tool == nil {
 			return fmt.Sprintf("calls the tool %q, which is not offered", call.Name)

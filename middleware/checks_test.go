@@ -64,10 +64,12 @@ func TestChecks(t *testing.T) {
 		a    sdk.Answer
 		want string
 	}{
-		"plain answer":        {sdk.Query{}, sdk.Answer{Text: "yes"}, ""},
-		"empty":               {sdk.Query{}, sdk.Answer{Text: " \n"}, "empty"},
-		"a picture alone":     {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"image_generation_call"}`)})}, ""},
-		"thoughts alone":      {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Model: "m", Raw: []byte(`{"type":"reasoning"}`)})}, "empty"},
+		"plain answer":    {sdk.Query{}, sdk.Answer{Text: "yes"}, ""},
+		"empty":           {sdk.Query{}, sdk.Answer{Text: " \n"}, "empty"},
+		"a picture alone": {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"image_generation_call"}`)})}, ""},
+		"thoughts alone":  {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Model: "m", Raw: []byte(`{"type":"reasoning"}`)})}, "empty"},
+		"a call in its API's form": {sdk.Query{Tools: weather}, sdk.Answer{ToolCalls: []sdk.ToolCall{{ID: "2", Name: "patch", Arguments: "{}"}},
+			Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"custom_tool_call"}`), Instead: llms.ToolCall{ID: "2", FunctionCall: &llms.FunctionCall{Name: "patch"}}})}, ""},
 		"a call of its API's": {sdk.Query{Tools: append([]sdk.Tool{{Name: sdk.AnyTool}}, weather...)}, calling("screenshot", `{}`), ""},
 		"beside its API's":    {sdk.Query{Tools: append([]sdk.Tool{{Name: sdk.AnyTool}}, weather...)}, calling("weather", `{}`), "tool_calls: arguments of weather: "},
 		"any call, unknown":   {sdk.Query{Tools: []sdk.Tool{{Name: sdk.AnyTool}}, ToolChoice: sdk.AnyTool}, calling("screenshot", `{}`), ""},

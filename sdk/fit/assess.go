@@ -80,7 +80,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
 		a.out.Tests++
 	}
-	a.hasJudge = slices.ContainsFunc(traces, hasJudge)
+	a.hasJudge = slices.ContainsFunc(traces, func(t *sdk.Trace) bool { return p.HasDecided(t) && p.usesStrategy(t) && hasJudge(t) })
 	for _, t := range traces {
 		switch {
 		case p.HasDecided(t):
@@ -150,8 +150,8 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		quality, ok := a.ends.qualityOf(t, call)
 		_, isJudged := call.Verdict.Quality()
 		isTested := a.out.Runs == nil || !a.out.Runs.Holds || isJudged
-		if isJudged && !a.hasJudge { // free checks only reject: without a judge nothing is known of the others
-			isTested = a.out.Runs != nil && !a.out.Runs.Holds
+		if !a.hasJudge && (a.out.Runs == nil || a.out.Runs.Holds) { // free checks only reject: nothing is known of the others
+			isTested = false
 		}
 		chance, outcome := mean, quality
 		switch {
@@ -256,6 +256,9 @@ func (a *assessor) conclude() {
 			continue
 		}
 		i := slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == of })
+		if name, isPlain := strings.CutSuffix(of, withoutTools); i < 0 && isPlain { // a profile that does not tell them apart
+			i = slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == name })
+		}
 		if i < 0 || a.p.Usual[i].Count < least {
 			continue
 		}

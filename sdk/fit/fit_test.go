@@ -200,7 +200,7 @@ func TestBrokenTablesAreRefused(t *testing.T) {
 		if _, err := Fit(t.Context(), table, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if o.Params.Order != nil {
+		if o.Params.Order != nil || strings.Contains(want, "Inf") { // tables of a fit's own have qualities beyond 1
 			continue
 		}
 		if _, err := estimate.Fit(table, o.Estimate); err == nil || !strings.Contains(err.Error(), want) {

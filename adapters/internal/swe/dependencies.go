@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func ignoredPaths(ctx context.Context, dir string) (ignored, error) {
 	}
 	for name := range strings.FieldsFuncSeq(out, isNUL) {
 		isOther := slices.ContainsFunc(i.other, func(other string) bool { return name == other || strings.HasPrefix(name, other+"/") })
-		if isOther && !jail.LooksSecret(name) {
+		if isOther && !jail.LooksSecret(name) && !jail.LooksSecret(path.Base(name)) { // also below tests, where tracked files are harmless
 			i.included = append(i.included, name)
 		}
 	}
@@ -73,8 +74,9 @@ func (r *Repository) lackingNote() string {
 
 func isNUL(r rune) bool { return r == 0 }
 
-// copyIncluded copies the included files into the tree, unless the commit has its own.
-func (c *Checkout) copyIncluded() error {
+// copyIncluded copies the included files into the tree, unless the commit has its own, or does not ignore them: they would
+// be in the patch.
+func (c *Checkout) copyIncluded(ctx context.Context) error {
 	ignored, err := c.repo.ignored()
 	if err != nil || len(ignored.included) == 0 {
 		return err
@@ -90,14 +92,30 @@ func (c *Checkout) copyIncluded() error {
 	}
 	defer to.Close()
 	for _, name := range ignored.included {
-		if err := copyFile(from, to, filepath.FromSlash(name)); err != nil && !errors.Is(err, fs.ErrExist) {
+		err := copyFile(from, to, filepath.FromSlash(name))
+		if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) {
 			return fmt.Errorf("copying a file that %s names: %w", includeFile, err)
+		}
+	}
+	added, err := c.git(ctx, "ls-files", "-z", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsFuncSeq(added, isNUL) {
+		if slices.Contains(ignored.included, name) {
+			if err := to.Remove(filepath.FromSlash(name)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// copyFile copies a regular file; the error is [fs.ErrInvalid] for any other, links included.
 func copyFile(from, to *os.Root, name string) error {
+	if info, err := from.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return cmp.Or(err, fs.ErrInvalid)
+	}
 	in, info, err := regular.Open(from.OpenFile, name)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func (c *Checkout) prepare(ctx context.Context) error {
 	if err := errors.Join(c.removeSecrets(ctx), os.RemoveAll(c.cacheDir())); err != nil {
 		return err
 	}
-	if err := errors.Join(c.linkDependencies(), c.copyIncluded()); err != nil {
+	if err := errors.Join(c.linkDependencies(), c.copyIncluded(ctx)); err != nil {
 		return err
 	}
 	link := filepath.Join(c.Dir, ".git")

@@ -44,7 +44,7 @@ type lease struct {
 	made, extended time.Time
 	// asked is when an extension was last tried.
 	asked time.Time
-	until          time.Time // end of the account's period, or of the lease; zero for none
+	until time.Time // end of the account's period, or of the lease; zero for none
 }
 
 // room returns how much may be handed out now.

@@ -34,7 +34,14 @@ func (l *loader) checkPlugins(p *Policy) {
 	}
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
-		v.namesModel = slices.ContainsFunc(p.Models, func(m Model) bool { return contains(v.Config.values, m.Name) })
+		wasFinal := v.Judges() && v.Rates(nil) == nil
+		if named := slices.IndexFunc(p.Models, func(m Model) bool { return v.mayAsk(m.Name) }); named >= 0 {
+			v.namesModel = true
+			if wasFinal {
+				l.warn(l.blockOrigin([]string{"verifier", v.Name}), fmt.Sprintf("the config of verifier %q names the model %q", v.Name, p.Models[named].Name),
+					"Its verdicts therefore count as evidence that can err, and not as final.", "If it asks that model, set learn = true. If it does not, set false_pass = 0: its verdicts are then final.")
+			}
+		}
 		l.checkPluginConfig(p, v.Plugin, roleVerifier, v.Config, "verifier", v.Name)
 	}
 }

@@ -112,9 +112,17 @@ func (v *Verifier) asksModel() bool {
 	return v.Plugin == "verifier-judge" || v.namesModel || v.Config.has([]string{"model"})
 }
 
+// asksNone has the plugins that come with stepfall and ask no model: in their configs a model's name is only a word.
+var asksNone = []string{"verifier-tests", "verifier-command", "verifier-schema", "verifier-cases"}
+
+// mayAsk reports whether the verifier's config names the model.
+func (v *Verifier) mayAsk(model string) bool {
+	return !slices.Contains(asksNone, v.Plugin) && contains(v.Config.values, model)
+}
+
 // HasJudge reports whether a verifier or an estimator of the policy names the model as its judge.
 func (p *Policy) HasJudge(model string) bool {
-	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return contains(v.Config.values, model) }) ||
+	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.mayAsk(model) }) ||
 		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return contains(e.Config.values, model) })
 }
 

@@ -188,21 +188,39 @@ func TestWarningsWhereNothingLooks(t *testing.T) {
 	}
 }
 
-// A config that names a model anywhere makes it a judge: its verdicts are evidence, and the model can run.
+// A config that names a model anywhere makes it a judge: its verdicts are evidence, and the model can run. A warning
+// says so unless the block does; the configs of stepfall's own verifiers that ask no model have none.
 func TestAnyArgumentNamesAJudge(t *testing.T) {
-	for config, isJudge := range map[string]bool{
-		`model = "large"`: true, `judge = "large"`: true, `panel = ["other", "large"]`: true, "ask {\n    whom = \"large\"\n  }": true,
-		`command = ["larger"]`: false, ``: false,
+	for _, c := range []struct {
+		plugin, block, config string
+		isJudge, isWarned     bool
+	}{
+		{"mine", "", `model = "large"`, true, false},
+		{"mine", "", `judge = "large"`, true, true},
+		{"mine", "learn = true", `judge = "large"`, true, false},
+		{"mine", "as = \"signal\"", `judge = "large"`, true, false},
+		{"mine", "", `panel = ["other", "large"]`, true, true},
+		{"mine", "", "ask {\n    whom = \"large\"\n  }", true, true},
+		{"mine", "", `command = ["larger"]`, false, false},
+		{"mine", "", ``, false, false},
+		{"verifier-judge", "", `model = "large"`, true, false},
+		{"verifier-command", "", `command = ["go", "test", "large"]`, false, false},
 	} {
-		text := limited + "verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  " + config + "\n  }\n}\nstrategy \"threshold\" {\n  threshold = 0.7\n  order = [\"small\"]\n}\n"
+		text := limited + "verifier \"v\" {\n  plugin = \"" + c.plugin + "\"\n  " + c.block + "\n  config {\n  " + c.config + "\n  }\n}\nstrategy \"threshold\" {\n  threshold = 0.7\n  order = [\"small\"]\n}\n"
 		p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: []string{"KEY=x"}})
 		if err != nil {
-			t.Fatalf("%s: %v", config, err)
+			t.Fatalf("%+v: %v", c, err)
 		}
 		isEvidence := slices.Contains(p.UncheckedJudges(nil), "v")
-		isWarned := strings.Contains(fmt.Sprint(p.Warnings), `"large" can never run`)
-		if isEvidence != isJudge || isWarned == isJudge || p.HasJudge("large") != isJudge {
-			t.Errorf("%s: evidence %v, warning %v, judge %v", config, isEvidence, isWarned, p.HasJudge("large"))
+		isIdle := strings.Contains(fmt.Sprint(p.Warnings), `"large" can never run`)
+		isWarned := strings.Contains(fmt.Sprint(p.Warnings), `the config of verifier "v" names the model "large"`)
+		if wantEvidence := c.isJudge && !strings.HasPrefix(c.block, "as"); isEvidence != wantEvidence || isIdle == c.isJudge || isWarned != c.isWarned || p.HasJudge("large") != c.isJudge {
+			t.Errorf("%+v: evidence %v, warned %v, idle %v, judge %v", c, isEvidence, isWarned, isIdle, p.HasJudge("large"))
 		}
+	}
+	stated := limited + "verifier \"v\" {\n  plugin = \"mine\"\n  false_pass = 0\n  config {\n    size = \"large\"\n  }\n}\nstrategy \"index\" {\n  lambda = 1\n}\n"
+	p, err := policies.Parse("policy.hcl", []byte(stated), policies.LoadOptions{Env: []string{"KEY=x"}})
+	if err != nil || strings.Contains(fmt.Sprint(p.Warnings), "names the model") || *p.Verifiers[len(p.Verifiers)-1].Rates(nil) != (cascade.Rates{}) {
+		t.Errorf("stated as final: %v, %v", p, err)
 	}
 }

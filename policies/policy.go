@@ -147,7 +147,7 @@ type Verifier struct {
 	// Takes both error rates from the profile, which learns them from outcomes that have both the verdict
 	// and the truth. Without a profile, false_pass = 0.15 and false_reject = 0.05. This is the default if a
 	// model judges (verifier-judge, or a config that names a model: any text that is the name of one of
-	// the policy's models, or an argument model).
+	// the policy's models, or an argument model; not in the configs of the other verifiers of stepfall).
 	Learn bool `policy:"learn"`
 	// What to do when the plugin is unavailable. abstain: the estimators decide. fail: the step fails.
 	// accept: the answer counts as passed.
@@ -163,7 +163,7 @@ type Verifier struct {
 	When   When   `policy:"when,block"`
 	Config Config `policy:"config,block"`
 
-	// namesModel is set if the config has the name of one of the policy's models.
+	// namesModel is set if the plugin may ask a model of the policy, because its config names it.
 	namesModel bool
 }
 

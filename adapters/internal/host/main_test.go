@@ -292,13 +292,13 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 	return out, nil
 }
 
-// askPanel asks a model at once as often as told, and returns how many calls were refused by a limit.
+// askPanel asks as many models at once as told, and returns how many calls were refused by a limit.
 func askPanel(ctx context.Context, judges int) string {
 	var refused atomic.Int32
 	var wg sync.WaitGroup
-	for range judges {
+	for i := range judges {
 		wg.Go(func() {
-			if _, err := plugin.Models(ctx).CallModel(ctx, "judge", query("good?")); errors.Is(err, plugin.ErrModelLimit) {
+			if _, err := plugin.Models(ctx).CallModel(ctx, fmt.Sprint("judge", i), query("good?")); errors.Is(err, plugin.ErrModelLimit) {
 				refused.Add(1)
 			}
 		})

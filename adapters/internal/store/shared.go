@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,7 +186,8 @@ func (p *peers) readCircuits(ctx context.Context) error {
 
 func (p *peers) Opened(name string, until time.Time) {
 	p.send(func(ctx context.Context) error {
-		return p.board.Post(ctx, kindCircuit, name, []byte{}, time.Until(until))
+		note := strconv.AppendInt(nil, until.UnixNano(), 10) // for replicas of the version before, which read it
+		return p.board.Post(ctx, kindCircuit, name, note, time.Until(until))
 	})
 }
 

@@ -143,7 +143,7 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 // beginCall registers a call, so that the plugin's model calls run in its context.
 func (c *Client) beginCall(ctx context.Context) (string, *openCall) {
 	ctx, cancel := context.WithCancel(ctx)
-	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx, cancel: cancel}
+	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx, cancel: cancel, inFlight: map[*sentCall]struct{}{}}
 	c.calls.Store(id, call)
 	return id, call
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,7 +45,7 @@ type ModelLimits struct {
 	// Calls is the largest number of calls.
 	Calls int
 	// CostUSD is the total cost from which no further call begins. Calls wait while those in flight might reach
-	// it, judged by what earlier calls of the model have cost.
+	// it, judged by what earlier calls have cost, and while nothing is known of that, up to two seconds for each.
 	CostUSD float64
 	// Timeout limits each single call.
 	Timeout time.Duration
@@ -53,14 +54,12 @@ type ModelLimits struct {
 // openCall is a host call into the plugin that is in flight. The plugin's model calls run in its
 // context, so that deadlines hold and costs are charged to the right step.
 type openCall struct {
-	ctx     context.Context
-	cancel  context.CancelFunc
-	mu      sync.Mutex
-	made    int
-	costUSD float64
-	// reserved is what the model calls in flight may cost, and inFlight their number.
-	reserved float64
-	inFlight int
+	ctx      context.Context
+	cancel   context.CancelFunc
+	mu       sync.Mutex
+	made     int
+	costUSD  float64
+	inFlight map[*sentCall]struct{}
 	booked   chan struct{}  // closed when a call has ended; nil if none waits for that
 	running  sync.WaitGroup // model calls, those that wait included
 }
@@ -87,10 +86,19 @@ func (o *openCall) cancelCount() {
 	o.running.Done()
 }
 
-// reserve returns an amount that book must release, or an error if the limit in US dollars is reached. It waits while
-// the calls in flight might reach the limit, so that only the last call can exceed it. expect returns what the call may
-// cost, or the amount that it is given if nothing is known.
-func (o *openCall) reserve(ctx context.Context, limit float64, expect func(float64) float64) (float64, error) {
+// sentCall is a model call in flight.
+type sentCall struct {
+	model string
+	size  int // of its question
+	began time.Time
+}
+
+// longestTurn is how long calls of unknown cost wait for one another.
+const longestTurn = 2 * time.Second
+
+// reserve adds c to the calls in flight until book, or returns an error if the limit in US dollars is reached. It waits
+// while those calls might reach the limit by what costs expects of them, so that only the last call can exceed it.
+func (o *openCall) reserve(ctx context.Context, limit float64, c *sentCall, costs *callCosts) error {
 	budget, own := limit, sdk.ModelBudgetOf(o.ctx)
 	isNarrower := own != nil && (limit == 0 || own.USD < limit)
 	if isNarrower {
@@ -104,13 +112,12 @@ func (o *openCall) reserve(ctx context.Context, limit float64, expect func(float
 			if isNarrower {
 				own.Spent.Store(true)
 			}
-			return 0, fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, budget)
-		case budget == 0 || o.inFlight == 0 || o.costUSD+o.reserved < budget:
+			return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, budget)
+		case budget == 0 || o.costUSD+costs.expect(o.inFlight) < budget:
 			defer o.mu.Unlock()
-			usd := expect(budget)
-			o.reserved += usd
-			o.inFlight++
-			return usd, nil
+			c.began = time.Now()
+			o.inFlight[c] = struct{}{}
+			return nil
 		case o.booked == nil:
 			o.booked = make(chan struct{})
 		}
@@ -118,20 +125,19 @@ func (o *openCall) reserve(ctx context.Context, limit float64, expect func(float
 		o.mu.Unlock()
 		select {
 		case <-booked:
+		case <-time.After(longestTurn): // what is expected may have changed meanwhile
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
 
-// book replaces what a call reserved by its cost.
-func (o *openCall) book(reserved, costUSD float64) {
+// book removes c from the calls in flight and adds its cost.
+func (o *openCall) book(c *sentCall, costUSD float64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.costUSD += costUSD
-	if o.reserved, o.inFlight = o.reserved-reserved, o.inFlight-1; o.inFlight == 0 {
-		o.reserved = 0 // without rounding errors
-	}
+	delete(o.inFlight, c)
 	if o.booked != nil {
 		close(o.booked)
 		o.booked = nil
@@ -143,6 +149,7 @@ func (o *openCall) book(reserved, costUSD float64) {
 type callCosts struct {
 	mu      sync.Mutex
 	byModel map[string]callCost
+	hung    atomic.Bool // a call was broken off at no known cost
 }
 
 type callCost struct {
@@ -150,26 +157,42 @@ type callCost struct {
 	size int
 }
 
-// expect returns what a call may cost: the model's highest cost so far, in proportion for a question longer than all
-// before, or unknown if the model has not answered yet.
-func (c *callCosts) expect(model string, size int, unknown float64) float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.byModel[model]
-	if !ok {
-		return unknown
-	}
+// of returns what a call with a question of this size may cost: the model's highest cost so far, in proportion for a
+// question longer than all before.
+func (known callCost) of(size int) float64 {
 	return known.usd * max(1, float64(size)/float64(max(1, known.size)))
 }
 
-func (c *callCosts) observe(model string, usd float64, size int) {
+// expect returns what the calls may cost in total. One of a model that has not answered yet may cost as much as one of
+// the most expensive model so far. While no model has answered it may cost anything, but only for [longestTurn], and
+// not once a call has hung: one model that hangs must not keep others from being asked.
+func (c *callCosts) expect(calls map[*sentCall]struct{}) (usd float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for call := range calls {
+		known, ok := c.byModel[call.model]
+		expected := known.of(call.size)
+		if !ok {
+			for _, other := range c.byModel {
+				expected = max(expected, other.of(call.size))
+			}
+		}
+		if len(c.byModel) == 0 && !c.hung.Load() && time.Since(call.began) < longestTurn {
+			expected = math.Inf(1)
+		}
+		usd += expected
+	}
+	return usd
+}
+
+func (c *callCosts) observe(call *sentCall, usd float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byModel == nil {
 		c.byModel = map[string]callCost{}
 	}
-	known := c.byModel[model]
-	c.byModel[model] = callCost{max(known.usd, usd), max(known.size, size)}
+	known := c.byModel[call.model]
+	c.byModel[call.model] = callCost{max(known.usd, usd), max(known.size, call.size)}
 }
 
 // end cancels the model calls in flight, waits for them, and returns the total cost.
@@ -276,9 +299,8 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 
 // answer asks the model as soon as the limits allow it, and sends the reply.
 func (s *modelServer) answer(ctx context.Context, call *openCall, id uint64, q *pb.ModelCall) {
-	model, size := q.GetModel(), proto.Size(q.GetQuery())
-	reserved, err := call.reserve(ctx, s.limits.CostUSD, func(unknown float64) float64 { return s.costs.expect(model, size, unknown) })
-	if err != nil {
+	sent := &sentCall{model: q.GetModel(), size: proto.Size(q.GetQuery())}
+	if err := call.reserve(ctx, s.limits.CostUSD, sent, &s.costs); err != nil {
 		call.cancelCount()
 		s.refuse(id, err)
 		return
@@ -288,7 +310,7 @@ func (s *modelServer) answer(ctx context.Context, call *openCall, id uint64, q *
 		ctx, cancel = context.WithTimeout(ctx, s.limits.Timeout)
 		defer cancel()
 	}
-	answer, err := s.models.CallModel(ctx, model, fromWire[sdk.Query](q.GetQuery(), keepText))
+	answer, err := s.models.CallModel(ctx, sent.model, fromWire[sdk.Query](q.GetQuery(), keepText))
 	reply, usd := &pb.ConnectRequest{Id: id}, sdk.SpentUSD(err)
 	switch {
 	case err != nil:
@@ -302,9 +324,11 @@ func (s *modelServer) answer(ctx context.Context, call *openCall, id uint64, q *
 		usd += answer.CostUSD
 	}
 	if err == nil || usd > 0 {
-		s.costs.observe(model, usd, size)
+		s.costs.observe(sent, usd)
+	} else if ctx.Err() != nil {
+		s.costs.hung.Store(true)
 	}
-	call.book(reserved, usd)
+	call.book(sent, usd)
 	s.reply(reply)
 }
 

@@ -9,7 +9,9 @@ import (
 	"math"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -367,19 +369,67 @@ func TestShowableIsCut(t *testing.T) {
 	}
 }
 
-// A question longer than all before is expected to cost more in proportion, and a model that has not answered, an unknown amount.
+// A question longer than all before is expected to cost more in proportion, and a model that has not answered as much as
+// the most expensive one.
 func TestExpectedCostOfAModelCall(t *testing.T) {
 	var costs callCosts
-	costs.observe("m", 0.02, 100)
-	costs.observe("m", 0.01, 50)
-	costs.observe("free", 0, 0)
+	costs.observe(&sentCall{model: "m", size: 100}, 0.02)
+	costs.observe(&sentCall{model: "m", size: 50}, 0.01)
+	costs.observe(&sentCall{model: "free"}, 0)
 	for _, c := range []struct {
 		model string
 		size  int
 		want  float64
-	}{{"m", 10, 0.02}, {"m", 300, 0.06}, {"free", 1000, 0}, {"new", 1, 7}} {
-		if got := costs.expect(c.model, c.size, 7); got != c.want {
+	}{{"m", 10, 0.02}, {"m", 300, 0.06}, {"free", 1000, 0}, {"new", 1, 0.02}, {"new", 300, 0.06}} {
+		if got := costs.expect(map[*sentCall]struct{}{{model: c.model, size: c.size, began: time.Now()}: {}}); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}
 	}
 }
+
+// A model that hangs keeps others waiting for a moment only, and none once its call has been broken off.
+func TestAHangingModelBlocksNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		models := ModelCallerFunc(func(ctx context.Context, model string, _ *sdk.Query) (*sdk.Answer, error) {
+			if model == "hangs" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return &sdk.Answer{}, nil
+		})
+		s := &modelServer{models: models, limits: ModelLimits{CostUSD: 1000}, stream: discardStream{}}
+		for round, most := range []time.Duration{longestTurn, 0} {
+			ctx, cancel := context.WithCancel(t.Context())
+			_, call := (&Client{}).beginCall(ctx)
+			ask := func(model string) {
+				if err := call.count(s.limits); err != nil {
+					t.Error(err)
+				}
+				s.answer(ctx, call, 1, &pb.ModelCall{Model: model})
+			}
+			began := time.Now()
+			var hanging, others sync.WaitGroup
+			hanging.Go(func() { ask("hangs") })
+			synctest.Wait()
+			for _, model := range []string{"a", "b", "a"} {
+				others.Go(func() { ask(model) })
+			}
+			others.Wait()
+			if waited := time.Since(began); waited > most {
+				t.Errorf("round %d: the others waited for %v, want %v at most", round, waited, most)
+			}
+			cancel()
+			hanging.Wait()
+			if round == 0 {
+				s.costs.byModel = nil // as if the others had not answered either
+			}
+		}
+	})
+}
+
+// discardStream takes replies.
+type discardStream struct {
+	grpc.BidiStreamingClient[pb.ConnectRequest, pb.ConnectResponse]
+}
+
+func (discardStream) Send(*pb.ConnectRequest) error { return nil }

@@ -52,7 +52,10 @@ func (v *Verifier) Rejects() bool {
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
 
 func (v *Verifier) judgesModel(name string) bool {
-	return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
+	return v.Judges() && (v.Models == nil || slices.ContainsFunc(v.Models, func(own string) bool { // of its arms and samples, too
+		rest, isPart := strings.CutPrefix(name, own)
+		return isPart && (rest == "" || strings.ContainsAny(rest[:1], "@#"))
+	}))
 }
 
 // UnjudgedModels returns those of the candidates whose answers no verifier judges. The dearest alone does not count: no

@@ -244,3 +244,19 @@ func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
 	}
 	return list[0].Spent, list[0].Reserved
 }
+
+// However many ask at once whether the store is ready, none of them waits for another's lock.
+func TestManyAskWhetherTheStoreIsReady(t *testing.T) {
+	s := store.Share(opened(t, server.Database(t)), "postgres", nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if err := s.Ready(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

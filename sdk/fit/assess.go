@@ -80,7 +80,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if a.out.Runs = forecastRuns(p, traces); a.out.Runs != nil {
 		a.out.Tests++
 	}
-	a.hasJudge = slices.ContainsFunc(traces, func(t *sdk.Trace) bool { return p.HasDecided(t) && p.usesStrategy(t) && hasJudge(t) })
+	a.hasJudge = slices.ContainsFunc(traces, func(t *sdk.Trace) bool { return p.HasDecided(t) && p.usesStrategy(t) && p.hasJudge(t) })
 	for _, t := range traces {
 		switch {
 		case p.HasDecided(t):
@@ -150,8 +150,8 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 		quality, ok := a.ends.qualityOf(t, call)
 		_, isJudged := call.Verdict.Quality()
 		isTested := a.out.Runs == nil || !a.out.Runs.Holds || isJudged
-		if !a.hasJudge && (a.out.Runs == nil || a.out.Runs.Holds) { // free checks only reject: nothing is known of the others
-			isTested = false
+		if isJudged && !a.hasJudge { // free checks only reject: without a judge or runs nothing is known of the others
+			isTested = a.out.Runs == nil && len(a.ends) > 0 || a.out.Runs != nil && !a.out.Runs.Holds
 		}
 		chance, outcome := mean, quality
 		switch {
@@ -186,10 +186,11 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 	a.seen.addStep(t.Group, means, observed, spreads, asked)
 }
 
-func hasJudge(t *sdk.Trace) bool {
+// hasJudge reports whether more than free checks judged an answer of the profile's models.
+func (p *Profile) hasJudge(t *sdk.Trace) bool {
 	return slices.ContainsFunc(t.Calls, func(c sdk.Call) bool {
 		_, isJudged := c.Verdict.Quality()
-		return isJudged && !sdk.IsCheck(c.Verdict.Verifier)
+		return isJudged && !sdk.IsCheck(c.Verdict.Verifier) && slices.Contains(p.Names(), c.Model)
 	})
 }
 

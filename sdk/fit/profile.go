@@ -64,7 +64,11 @@ func (p *Profile) HasDecided(t *sdk.Trace) bool {
 // usesStrategy reports whether the fitted strategy chose the models of a step, and not a holdout or a match block: other
 // strategies ask other models, of which estimates are off in other ways. Pacing and plans change only its numbers.
 func (p *Profile) usesStrategy(t *sdk.Trace) bool {
-	return !t.Holdout.UsesBaseline() && (t.Setting.Name == "" || t.Setting.Name == p.Strategy.Name && slices.Equal(t.Setting.Order, p.Strategy.Order))
+	name := p.Strategy.Name
+	if name == cascade.NameCascadeRoute && p.Strategy.NoExpect {
+		name = cascade.NameCascadeRouteNoExpect
+	}
+	return !t.Holdout.UsesBaseline() && (t.Setting.Name == "" || t.Setting.Name == name && slices.Equal(t.Setting.Order, p.Strategy.Order))
 }
 
 // Data says what the profile was fitted to.

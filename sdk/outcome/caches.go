@@ -104,7 +104,7 @@ func (t *Table) Caches() *Caches {
 }
 
 // HasTools reports whether a query is known to have offered tools.
-func (t *Table) HasTools(query int) bool { return t.Tools != nil && t.Tools[query] != "" }
+func (t *Table) HasTools(query int) bool { return query < len(t.Tools) && t.Tools[query] != "" }
 
 // readBefore returns, by query and model, the length of the longest prompt of the run, up to that of the query, that the
 // model read before. Further samples of a model share its cache.

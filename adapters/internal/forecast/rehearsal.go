@@ -421,8 +421,8 @@ func (r *rehearsal) dearerUSD(q *sdk.Query, m Model) float64 {
 
 // readAnew moves as many tokens of a prompt out of the cache, or into it, as make a call dearer by that much.
 func readAnew(u sdk.Usage, p *sdk.Price, dearerUSD float64) sdk.Usage {
-	const many = 1e6
-	perToken := p.CachedUSD(sdk.Usage{CachedInputTokens: many}) / many
+	const few = 1000 // no long context, which costs more
+	perToken := p.CachedUSD(sdk.Usage{CachedInputTokens: few}) / few
 	if !(perToken > 0) {
 		return u
 	}

@@ -36,7 +36,8 @@ type deadlineStore struct {
 	lastLogged time.Time
 	closed     bool
 	closing    chan struct{}
-	probeID    int64 // see writeNothing
+	probeID    int64         // see writeNothing
+	probing    chan struct{} // holds one value during writeNothing
 }
 
 // runWithin runs an operation of the engine under a deadline. An operation that overruns it continues in the
@@ -129,7 +130,14 @@ func (b *deadlineStore) probe(recovery func(message string, args ...any)) {
 
 // writeNothing replaces this process's reservation of nothing by a new one. Unlike a transaction that changes no row,
 // it needs what a request under a cap needs: rights, room on the disk, and a standby that the server waits for.
+// One is made at a time: two with the same id could wait for each other.
 func (b *deadlineStore) writeNothing(ctx context.Context) error {
+	select {
+	case b.probing <- struct{}{}:
+		defer func() { <-b.probing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if err := b.Store.Settle(ctx, b.probeID, nil); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type Shared struct {
 // can be nil. Closing the result closes the store.
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	logger = cmp.Or(logger, hclog.NewNullLogger())
-	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{}), probeID: newID()}
+	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{}), probeID: newID(), probing: make(chan struct{}, 1)}
 	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{WentBack: sync.OnceFunc(func() {
 		logger.Error("the store forgot leases that it had granted, so its caps do not know what was spent lately: was a standby promoted, or a backup restored?")
 	})})}

@@ -45,7 +45,7 @@ func ignoredPaths(ctx context.Context, dir string) (ignored, error) {
 			i.other = append(i.other, name)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, includeFile)); err != nil {
+	if info, err := os.Stat(filepath.Join(dir, includeFile)); err != nil || !info.Mode().IsRegular() {
 		return i, nil //nolint:nilerr // there is none
 	}
 	if out, err = git(ctx, dir, append(list, "--exclude-from="+includeFile)...); err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -110,17 +112,20 @@ func valueOutOfBounds(f *schema.Field) (any, bool) {
 	var n float64
 	switch {
 	case f.Max != nil:
-		n = *f.Max + 1
+		n = *f.Max + beyond(*f.Max)
 	case f.Min != nil:
-		n = *f.Min - 1
+		n = *f.Min - beyond(*f.Min)
 	default:
 		return nil, false
 	}
 	if f.Type == "duration" { // its bounds are in seconds
-		return time.Duration(n * float64(time.Second)).String(), true
+		return strconv.FormatFloat(n, 'f', -1, 64) + "s", true
 	}
 	return n, f.Type == "number" || f.Type == "integer"
 }
+
+// beyond returns how far outside a bound a number is tried. 1 beyond 2^53 would be the same number.
+func beyond(bound float64) float64 { return max(1, math.Ceil(math.Abs(bound)/1000)) }
 
 // checkConfigureTwice: a second Configure fails with FAILED_PRECONDITION.
 func checkConfigureTwice(ctx context.Context, t *trial) error {

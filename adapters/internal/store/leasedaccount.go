@@ -42,9 +42,11 @@ type lease struct {
 	// settled is how much of the lease the store knows to be spent.
 	settled        int64
 	made, extended time.Time
-	// asked is when an extension was last tried.
-	asked time.Time
-	until time.Time // end of the account's period, or of the lease; zero for none
+	// asked is when an extension was last tried, and answered when the store last answered one; isDue if it is wanted
+	// before the lease is returned.
+	asked, answered time.Time
+	isDue           bool
+	until           time.Time // end of the account's period, or of the lease; zero for none
 }
 
 // room returns how much may be handed out now.

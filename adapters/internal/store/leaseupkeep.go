@@ -44,12 +44,17 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	}
 }
 
-// keeps reports whether a lease from which nothing is held continues.
+// keeps reports whether a lease from which nothing is held continues. One that is not needed does until report has asked
+// the store for it, so that what was spent of it is booked even if the store forgot it in an outage.
 func (t *LeasedAccounts) keeps(a *leasedAccount, l *lease, now time.Time) bool {
 	idle := now.Sub(a.used) >= t.o.Idle
 	over := !l.until.IsZero() && !now.Before(l.until)
 	last := l == a.leases[len(a.leases)-1]
-	return a.inFlight != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle)
+	if a.inFlight != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
+		return true
+	}
+	l.isDue = now.Sub(l.answered) >= t.o.Idle/2
+	return l.isDue
 }
 
 // report extends the leases and slots that are due, lowers marks to what is in use, and tells the store how much of
@@ -70,7 +75,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			if now.Sub(a.used) < quiet {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
-			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.asked) >= t.o.LeaseTTL/3 {
+			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.asked) >= t.o.LeaseTTL/3 || l.isDue && now.Sub(l.asked) >= t.o.Idle/4 {
 				l.mark, l.settled = mark, l.spent
 				states[l.id] = LeaseState{HandedOut: mark, Settled: l.spent}
 			}
@@ -102,7 +107,11 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 				l.until = now
 			}
 			if _, wasAsked := states[l.id]; wasAsked {
-				if l.asked = now; err == nil && !hasEnded {
+				l.asked = now
+				if err == nil {
+					l.answered = now
+				}
+				if err == nil && !hasEnded {
 					l.extended = now
 				}
 			}

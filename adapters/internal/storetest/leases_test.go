@@ -376,7 +376,7 @@ func forgottenLeases(t *testing.T, e engine) {
 	}
 }
 
-// unreachable is a store that extends no lease while down.
+// unreachable is a store that extends and settles no lease while down.
 type unreachable struct {
 	store.Store
 	down atomic.Bool
@@ -387,6 +387,43 @@ func (u *unreachable) Extend(ctx context.Context, leases map[int64]store.LeaseSt
 		return nil, sdk.ErrStoreUnavailable
 	}
 	return u.Store.Extend(ctx, leases, ttl)
+}
+
+// Settle implements [store.Store].
+func (u *unreachable) Settle(ctx context.Context, id int64, spent map[string]int64) error {
+	if u.down.Load() {
+		return sdk.ErrStoreUnavailable
+	}
+	return u.Store.Settle(ctx, id, spent)
+}
+
+// What was spent of leases that are idle while the store is away is booked too if it then lacks them, as a standby that
+// lagged.
+func TestLeasesThatWereForgottenInAnOutage(t *testing.T) {
+	forgetful := &forgetful{Store: openSQLite(t).Open(t)}
+	s := &unreachable{Store: forgetful}
+	var wentBack atomic.Int64
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 200 * time.Millisecond, WentBack: func() { wentBack.Add(1) }})
+	for range 30 {
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 1_000_000}})
+		must(t, err)
+		must(t, held.Settle(t.Context(), 10))
+	}
+	s.down.Store(true)
+	time.Sleep(time.Second) // much longer than Idle
+	forgetful.mu.Lock()
+	for _, id := range forgetful.leases {
+		must(t, forgetful.Settle(t.Context(), id, nil))
+	}
+	forgetful.mu.Unlock()
+	s.down.Store(false)
+	for began := time.Now(); wentBack.Load() == 0 && time.Since(began) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
+		continue
+	}
+	must(t, leased.Close())
+	if spent, reserved := balance(t, s, "hot"); spent != 300 || reserved != 0 || wentBack.Load() != 1 {
+		t.Errorf("spent %d of 300, reserved %d, went back %d times", spent, reserved, wentBack.Load())
+	}
 }
 
 // In an outage leases end by themselves, which is no store that went back.

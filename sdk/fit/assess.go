@@ -98,7 +98,7 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	a.out.Quality.Reference = a.spread / float64(max(a.out.Calls, 1))
 	a.conclude()
 	if a.out.Tests == 0 {
-		return nil, fmt.Errorf("%w: the profile decided %d steps, %d of them by its own strategy and not by a match block or a holdout, and others %d, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, a.chosen, a.out.Others, leastCosts, leastDrift)
+		return nil, fmt.Errorf("%w: the profile decided %d steps and others %d, match blocks and holdouts chose in %d of its own, and costs need %d calls of a model, qualities %d with a verdict", ErrUnassessed, a.steps, a.out.Others, a.steps-a.chosen, leastCosts, leastDrift)
 	}
 	return &a.out, nil
 }

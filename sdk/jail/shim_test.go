@@ -73,3 +73,24 @@ func TestToolsBehindALink(t *testing.T) {
 		}
 	}
 }
+
+// Where GOROOT is not set, a link named bin in the current folder gives the commands nothing to read.
+func TestNoToolsBesideTheCurrentFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need privileges")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "project", "bin")
+	if err := errors.Join(os.MkdirAll(other, 0o700), os.Symlink(other, filepath.Join(dir, "bin"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	t.Setenv("GOROOT", "")
+	t.Setenv("VIRTUAL_ENV", "")
+	if paths := jail.PathTools(); slices.Contains(paths, other) {
+		t.Errorf("%s is among %s", other, paths)
+	}
+}

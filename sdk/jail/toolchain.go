@@ -54,12 +54,12 @@ func ToolPaths(program string) []string {
 func PathTools() []string {
 	var paths []string
 	folders := append(filepath.SplitList(os.Getenv("PATH")), filepath.Join(os.Getenv("GOROOT"), "bin"), filepath.Join(os.Getenv("VIRTUAL_ENV"), "bin"))
+	folders = slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) }) // of a variable that is not set, too
 	for _, folder := range folders {
 		folders = append(folders, targetOf(folder))
 	}
 	for _, folder := range folders {
-		folder = filepath.Clean(folder)
-		if !filepath.IsAbs(folder) || isSystem(folder) {
+		if folder = filepath.Clean(folder); isSystem(folder) {
 			continue
 		}
 		if slices.Contains(programFolders, filepath.Base(folder)) && isInstalled(folder) {

@@ -725,7 +725,7 @@ class Alteration:
             self.ask(node, node, text[:-len(" is None")], [note(None)])
         elif says_nothing(parsed(text)):
             self.ask(node, node, "bool(%s)" % text, [note(wanted)])
-        elif "nan" not in self.text(self.function).lower():
+        elif "nan" not in (self.source.decode() if self.whole else self.text(self.function)).lower():
             compared = [self.text(n) for c in ast.walk(node) if isinstance(c, ast.Compare) for n in [c.left, *c.comparators] if not isinstance(n, ast.Constant)]
             self.ask(node, node, "any(isinstance(v, float) and v != v for v in (%s,))" % ", ".join(compared), [note(False)] * bool(compared))
             self.asked.discard(node)

@@ -420,22 +420,51 @@ func TestChainedAssertions(t *testing.T) {
 		{`assertThat(f(1)).as("m 1").isNotNull().isEqualTo(5);`, `assertThat(f(1)).as("m 1").isNotNull().isEqualTo(4);`, "=5"},
 		{`assertThat(a == 3).isFalse();`, `assertThat(a == 3).isTrue();`, "=false"},
 		{"assertThat(f(3))\n    .isEqualTo(other);", "assertThat(f(3))\n    .isNotEqualTo(other);", ""},
-		{`assertThat(f("a")).hasSize(2).contains("x", "y");`, `assertThat(f("a")).hasSize(1).contains("w", "x");`, ""},
+		{`assertThat(f("a")).hasSize(2).contains("x", "y");`, `assertThat(f("a")).hasSize(1).contains("x", "y");`, ""},
+		{`assertThat(f("a")).containsExactly("x", "y");`, `assertThat(f("a")).containsExactly("w", "x");`, ""},
+		{`assertThat(f(1)).isEqualToIgnoringCase("b");`, `assertThat(f(1)).isEqualToIgnoringCase("a");`, ""},
 		{`assertThat(f(1)).extracting("name").isEqualTo("b");`, `assertThat(f(1)).extracting("name").isEqualTo("a");`, ""},
-		{`assertThat(f(1)).isCloseTo(2.5, within(0.1));`, `assertThat(f(1)).isCloseTo(9.103, within(0.1));`, ""},
 		{`assertThatThrownBy(() -> f(1)).isInstanceOf(X.class);`, `assertThatThrownBy(() -> f(1)).isNotInstanceOf(X.class);`, ""},
 		{`assertThatThrownBy(() -> f(1)).isInstanceOf(X.class).hasMessage("bad 7");`, `assertThatThrownBy(() -> f(1)).isInstanceOf(X.class).hasMessage("adz 6");`, ""},
 		{`assertThrows(X.class, () -> f(1));`, `assertThrows(java.lang.InstantiationError.class, () -> f(1));`, ""},
 		{"assertThrows(X.class, () -> {\n    f(1);", "assertThrows(java.lang.InstantiationError.class, () -> {\n    f(1);", ""},
+		{`assertThatExceptionOfType(X.class).isThrownBy(() -> f(1)).withNoCause();`, `assertThatExceptionOfType(java.lang.InstantiationError.class).isThrownBy(() -> f(1)).withNoCause();`, ""},
+		{`assertThat(f(1)).isNotNull().isNotEmpty();`, `assertThat(f(1)).isNotNull().isEmpty();`, ""},
+		{`assertThat(f(1)).isPresent().isNotNull().matches(p);`, `assertThat(f(1)).isNotPresent().isNotNull().matches(p);`, ""},
 		{`assertThat("why", f(1), is(5));`, `assertThat("why", f(1), is(4));`, "=5"},
 		{`assertThat(f(1), is(not(5)));`, `assertThat(f(1), is(not(5)));`, ""},
-		{`assertThat(f(1)).isGreaterThan(3);`, `assertThat(f(1)).isGreaterThan(3);`, ""},
 		{`assertThat(f(1)).isNotEqualTo(5).doesNotContain("a");`, `assertThat(f(1)).isEqualTo(5).doesNotContain("a");`, ""},
 	} {
 		s := assertionOf(test.line, strings.Index(test.line, "(")+1)
 		c := s.comparison()
 		if got := otherLineOf(test.line); got != test.want || c.note != test.note || s.canRecord(&c, javaNotes) != (test.note != "") {
 			t.Errorf("%s: %s, with note %q", test.line, got, c.note)
+		}
+	}
+}
+
+// A chained assertion is left as it is where another value could hold too, or where another name or class does not compile.
+func TestChainedAssertionsLeft(t *testing.T) {
+	for _, line := range []string{
+		`assertThat(f(1)).isGreaterThan(3);`, `assertThat(f(1)).contains("o");`, `assertThat(f(1)).startsWith("o").endsWith("p");`, `assertThat(f(1)).isIn("a", "b");`, `assertThat(f(1)).isCloseTo(100, within(10));`,
+		`assertThat(f(1)).containsEntry("a", 1);`, `assertThat(f(1)).isEqualToIgnoringGivenFields(x, "name");`, `assertThat(f(1), hasItems(1, 2));`, `assertThatThrownBy(() -> f(1)).hasMessageContaining("o");`,
+		`assertThat(list).isNotEmpty().allMatch(x -> x > 1);`, `assertThat(x).isNotNull().matches(p);`, `assertThat(duration).isPositive();`,
+		`assertThrows(X.class, () -> f(1)).getCode();`, `assertEquals(want, assertThrows(X.class, () -> f(1)).getCode());`, `assertThatExceptionOfType(X.class).isThrownBy(() -> f(1)).matches(e -> e.code() == 3);`,
+		"assertThatExceptionOfType(X.class).isThrownBy(() -> {\n    f(1);",
+	} {
+		if got := otherLineOf(line); got != line {
+			t.Errorf("%s is altered to %s", line, got)
+		}
+	}
+}
+
+// An assertion whose result is used, because the line before it assigns or returns it, is left as it is, for no other compiles there.
+func TestLinesWhoseResultIsUsed(t *testing.T) {
+	const text = "class A {\n    @Test\n    void a() {\n        assertEquals(5, S.f(1));\n        E e =\n            assertThrows(E.class, () -> S.f(2));\n        all.forEach(x ->\n            assertThat(x).isNotNull());\n        // why\n        assertThrows(E.class, () -> S.f(3));\n    }\n}\n"
+	for way, count := range map[Way]int{Expectation: 2, Reach: 2} {
+		altered := alterOne(t, &Request{Way: way, Seed: 3, Files: []Source{{Path: "A.java", Text: text}}})
+		if len(altered) != 1 || altered[0].Count != count || !strings.Contains(altered[0].Text, "E e =\n            assertThrows(E.class, ") || !strings.Contains(altered[0].Text, "x ->\n            assertThat(x).isNotNull()") || strings.Contains(altered[0].Text, "\n        assertThrows(E.class") {
+			t.Errorf("%s: %+v", way, altered)
 		}
 	}
 }

@@ -37,18 +37,20 @@ var (
 	// Functions that compare return only a boolean, and some compare only a part.
 	compares  = regexp.MustCompile(`(?i)(?:\w*cmp|equals?|same)\w*\s*\(`)
 	equalCall = regexp.MustCompile(`(?s)^\s*(?:(.+)\.)?\w*(?i:equals?|same)\s*\((.*)\)\s*$`)
-	// Calls on what assertThat returns, or matchers beside its first argument: those that compare with values, and those
-	// whose result is about the same subject.
+	// Calls on what assertThat returns, or matchers beside its first argument: those that cannot hold with another value
+	// (a text can contain another word, too), and those whose result is about the same subject.
 	nextCall     = regexp.MustCompile(`^\s*\.?\s*(?:[a-zA-Z]\w*\.)*(\w+)\s*\(`)
-	valueCall    = regexp.MustCompile(`^(?:is(?:EqualTo\w*|SameAs|EqualByComparingTo|CloseTo|In)?|equalTo|(?:has|with)(?:Size|Length|ToString|Message\w*|Value|Items?|Entry)|contains\w*|startsWith|endsWith)$`)
+	valueCall    = regexp.MustCompile(`^(?:is(?:EqualTo(?:Ignoring(?:Case|Whitespace|NewLines))?|SameAs|EqualByComparingTo)?|equalTo|(?:has|with)(?:Size|Length|ToString|Message|Value)|containsExactly(?:InAnyOrder)?|containsOnly)$`)
 	keepsSubject = regexp.MustCompile(`^(?:as|describedAs|(?:is|has|contains)[A-Z]?\w*)$`)
-	thrownClass  = regexp.MustCompile(`\bassert(?:Throws(?:Exactly)?|ThatExceptionOfType)\s*\(\s*([\w.]+)\.class\b`)
-	// opposites maps assertions to those that hold when they do not.
+	// Calls on an assertion of an error that compile with any class of errors.
+	anyThrown   = regexp.MustCompile(`^(?:isThrownBy|as|describedAs|(?:has|is|with)[A-Z]?\w*)$`)
+	thrownName  = regexp.MustCompile(`^assert(?:Throws(?:Exactly)?|ThatExceptionOfType)$`)
+	thrownClass = regexp.MustCompile(`^\s*([\w.]+)\.class\b`)
+	// opposites maps assertions to those that hold when they do not. All that can be asserted about has both.
 	opposites = map[string]string{
 		"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull",
 		"isTrue": "isFalse", "isFalse": "isTrue", "isEqualTo": "isNotEqualTo", "isNotEqualTo": "isEqualTo", "isSameAs": "isNotSameAs", "isNull": "isNotNull", "isNotNull": "isNull",
 		"isEmpty": "isNotEmpty", "isNotEmpty": "isEmpty", "isPresent": "isNotPresent", "isNotPresent": "isPresent", "isInstanceOf": "isNotInstanceOf", "isExactlyInstanceOf": "isNotExactlyInstanceOf",
-		"isNegative": "isNotNegative", "isPositive": "isNotPositive", "isZero": "isNotZero",
 	}
 )
 
@@ -129,7 +131,7 @@ func (s *lineAssertion) chained() lineComparison {
 			for _, at := range made {
 				c.leaves = append(c.leaves, call.literalsIn(at)...)
 			}
-		case len(c.leaves) > 0 || opposites[call.name] == "":
+		case len(c.leaves) > 0 || call.opposite() == "":
 			isSubject = isSubject && keepsSubject.MatchString(call.name)
 			continue
 		case isSubject && len(subject) == 1 && (call.name == "isTrue" || call.name == "isFalse"):
@@ -289,10 +291,35 @@ func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, c.call.name)
 }
 
+// opposite returns the name of the assertion that holds when this one does not, or "" if there is none that compiles in
+// its place: AssertJ's isNull and isEmpty return nothing, so that no call can follow them.
+func (s *lineAssertion) opposite() string {
+	opposite := opposites[s.name]
+	if (opposite == "isNull" || opposite == "isEmpty") && arguments(s.text, s.at) == nil {
+		return ""
+	}
+	return opposite
+}
+
+// thrown returns the position of the class of errors that an assertion expects, or nil if another may not compile there.
+func (s *lineAssertion) thrown() []int {
+	_, end := callArguments(s.text, s.at)
+	isUsed := end >= 0 && arguments(s.text, s.at) == nil
+	if s.name == "assertThatExceptionOfType" {
+		_, calls := s.calls()
+		isUsed = len(calls) == 0 || slices.ContainsFunc(calls, func(call *lineAssertion) bool { return !anyThrown.MatchString(call.name) })
+	}
+	class := thrownClass.FindStringSubmatchIndex(s.text[s.at:])
+	if class == nil || isUsed || !thrownName.MatchString(s.name) {
+		return nil
+	}
+	return []int{s.at + class[2], s.at + class[3]}
+}
+
 // inversion returns the edit that replaces the name of a call by its opposite.
 func (s *lineAssertion) inversion() edit {
 	at := strings.LastIndex(s.text[:s.at], s.name)
-	return edit{at, at + len(s.name), opposites[s.name]}
+	return edit{at, at + len(s.name), s.opposite()}
 }
 
 // alter returns the assertion with other literals (isValue is true) or else inverted.
@@ -308,10 +335,10 @@ func (s *lineAssertion) alter(c *lineComparison, other func(literal string) stri
 	if len(edits) > 0 {
 		return apply(s.text, edits), true
 	}
-	if class := thrownClass.FindStringSubmatchIndex(s.text); class != nil { // an error that nothing throws, and that is no parent of another
-		return s.text[:class[2]] + "java.lang.InstantiationError" + s.text[class[3]:], false
+	if class := s.thrown(); class != nil { // an error that nothing throws, and that is no parent of another
+		return s.text[:class[0]] + "java.lang.InstantiationError" + s.text[class[1]:], false
 	}
-	if opposites[c.call.name] != "" {
+	if c.call.opposite() != "" {
 		return apply(s.text, []edit{c.call.inversion()}), false
 	}
 	all := arguments(s.text, s.at)

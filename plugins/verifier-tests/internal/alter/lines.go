@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"path"
 	"regexp"
@@ -87,8 +88,8 @@ type lineAlteration struct {
 	notes, values map[string]bool
 	collects      bool
 	counts        map[string]int
-	// goesOn means that the last line did not end a statement.
-	goesOn bool
+	// last is the code of the last line that has any.
+	last string
 	// others maps the altered literals to their replacements, without quotes.
 	others map[string]string
 }
@@ -122,12 +123,12 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
-	a.name, a.statement, a.inner, a.inTests, a.begins, a.leaves, a.opens, a.isOpen, a.goesOn = "", "", "", false, false, false, false, false, false
+	a.name, a.statement, a.inner, a.inTests, a.begins, a.leaves, a.opens, a.isOpen, a.last = "", "", "", false, false, false, false, false, ""
 	helpers := a.helpersAt(text)
 	at := 0
 	for line := range strings.Lines(text) {
 		out.WriteString(a.line(line, at))
-		a.goesOn = isUnended(line, a.goesOn)
+		a.last = cmp.Or(strings.TrimSpace(lineComment.ReplaceAllString(line, "")), a.last)
 		if at += len(line); at == helpers {
 			out.WriteString(a.helpers())
 		}
@@ -189,8 +190,8 @@ func isOnOneLine(line string) bool {
 // assertionLine reads a line on which an assertion can begin or continue. It returns "" until the assertion
 // is complete.
 func (a *lineAlteration) assertionLine(line string, at int) string {
-	if a.statement == "" && (!a.inTests || a.leaves || a.inner != "" || a.request.Way == End || !a.language.assertion.MatchString(line)) {
-		if a.inTests && !a.leaves && a.isOpen && a.language.unseen.mayCompare(line, a.goesOn) {
+	if a.statement == "" && (!a.inTests || a.leaves || a.inner != "" || a.request.Way == End || isUsed.MatchString(a.last) || !a.language.assertion.MatchString(line)) {
+		if a.inTests && !a.leaves && a.isOpen && a.language.unseen.mayCompare(line, a.last) {
 			a.setUnseen(line)
 		}
 		return line

@@ -31,26 +31,21 @@ var (
 	}
 )
 
-// mayCompare reports whether a line of a test may compare something. goesOn means that it is not the beginning of a
-// statement.
-func (c *lineChecks) mayCompare(line string, goesOn bool) bool {
+// isUsed matches a line which is followed by what takes the result of the next one: that may be no other value.
+var isUsed = regexp.MustCompile(`(?:=|[=-]>|\breturn)$`)
+
+// mayCompare reports whether a line of a test may compare something. last is the code before it: that of a statement which
+// has not ended goes on in the line.
+func (c *lineChecks) mayCompare(line, last string) bool {
 	if c == nil || strings.HasPrefix(strings.TrimSpace(line), "//") {
 		return false
 	}
+	goesOn := last != "" && !strings.ContainsRune(";{}]", rune(last[len(last)-1]))
 	return c.fails.MatchString(line) || !goesOn && c.calls.MatchString(line) && !c.harmless.MatchString(line)
 }
 
 func (c *lineChecks) isValueless(assertion string) bool {
 	return c == nil || c.valueless.MatchString(assertion)
-}
-
-// isUnended reports whether the statement of a line goes on in the next one. An empty line or comment changes nothing.
-func isUnended(line string, before bool) bool {
-	line = strings.TrimSpace(lineComment.ReplaceAllString(line, ""))
-	if line == "" {
-		return before
-	}
-	return !strings.ContainsRune(";{}]", rune(line[len(line)-1]))
 }
 
 // setUnseen keeps the first place of a test at which something is compared that was not altered.

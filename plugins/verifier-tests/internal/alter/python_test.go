@@ -55,6 +55,19 @@ func TestOtherFormsOfValues(t *testing.T) {
 	}
 }
 
+// Conditions of a script that asserts outside of functions are altered, too.
+func TestConditionsOfScripts(t *testing.T) {
+	for _, condition := range []string{"app.f(1) < 9", "4 not in app.g()", "any(x == 5 for x in app.h())"} {
+		text := "import app\n\nassert app.f(1) == 33\nassert " + condition + "\n"
+		for _, isRest := range []bool{false, true} {
+			sources := alterOne(t, &Request{Way: Expectation, Seed: 5, Record: ".rec", Whole: true, Rest: isRest, Files: []Source{{Path: "check.py", Text: text}}})
+			if len(sources) != 1 || sources[0].Fault != "" || len(sources[0].Tests) != 1 || strings.Contains(sources[0].Text, "== 33") != isRest || isRest && strings.Contains(sources[0].Text, "assert "+condition) {
+				t.Errorf("%s, %v: %+v", condition, isRest, sources)
+			}
+		}
+	}
+}
+
 // The time for a file grows about like its length.
 func TestTimeOfLongPythonFiles(t *testing.T) {
 	python, err := exec.LookPath("python3")

@@ -211,17 +211,9 @@ var volatileText = regexp.MustCompile(`\b\d\d:\d\d:\d\d(?:[.,]\d+)?|\.?stepfall[
 
 func plain(output string) string { return volatileText.ReplaceAllString(output, "") }
 
-// Messages of tests that reach for the network, which a run does not have, signs that a test makes them up, and code that
-// reaches for it: it may be its task to end such a test otherwise.
-var (
-	offline = regexp.MustCompile(`(?i)name or service not known|name resolution|no such host|: lookup \S+ on |network is unreachable|EAI_AGAIN|ENOTFOUND|ENETUNREACH|UnknownHostException|could ?n[o']t resolve host|failed to lookup address`)
-	madeUp  = regexp.MustCompile(`(?i)mock|fake|stub|raise (socket\.)?gaierror`)
-	online  = regexp.MustCompile(`(?i)socket|gaierror|addrinfo|gethostby|url(lib|open|connection)|\brequests\b|\bhttpx?\b[^:]|\baiohttp|\bfetch\(|\bnet\b|\bdns|hostname|connect|EAI_AGAIN|ENOTFOUND|UNREACH|UnknownHost|IOException|OSError`)
-)
-
 // leaveOut removes failed checks that failed with the same output before, if the answer has fixed others: they
-// may be unrelated to it. Beside a fixed test, only what lacks the network is surely so. areSame means that what is left
-// fails as before, too.
+// may be unrelated to it. Beside a fixed test nothing is surely so, not even what lacks the network: its code may be wrong,
+// too. areSame means that what is left fails as before, too.
 func (j *judgement) leaveOut(checks, failed []*check) (left []*check, areSame bool) {
 	mended := map[string]bool{} // by group: a failure beside a fixed test may be part of the task
 	for _, c := range checks {
@@ -232,7 +224,7 @@ func (j *judgement) leaveOut(checks, failed []*check) (left []*check, areSame bo
 	areSame = len(mended) > 0
 	var names []string
 	for _, c := range failed {
-		if areSame && c.same && (!mended[c.group] || offline.MatchString(c.output) && !madeUp.MatchString(c.output) && !j.isOnline) {
+		if areSame && c.same && !mended[c.group] {
 			names = append(names, c.name)
 		} else {
 			left = append(left, c)

@@ -45,8 +45,6 @@ type judgement struct {
 	dropped []string
 	// leftOut is the number of tests that fail as on the untouched tree.
 	leftOut int
-	// isOnline means that changed files have code that reaches for the network.
-	isOnline bool
 	// confidence is the confidence of a pass. Flaky tests and tests that are left out lower it.
 	confidence float64
 	// isHidden means that a deciding test may compare unseen; see [alter.Source].
@@ -95,7 +93,6 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if stopped != nil || err != nil {
 		return stopped, err
 	}
-	j.isOnline = slices.ContainsFunc(a.changes, func(c jail.Change) bool { return online.Match(c.Data) })
 	verdict := j.decide(checks)
 	switch {
 	case verdict.Outcome == sdk.Failed:

@@ -571,8 +571,11 @@ function alter({ path, text: written }) {
           compared.push(...truthsNoted.map((n) => n.comparison));
         } else if (request.whole && kind === LITERAL && !request.rest && request.way !== "reach") {
           // Another test of the file may have nothing but conditions: they are noted, and altered with the rest.
-          compared.push(...truthsNoted.filter((n) => n.edits.length > 0).map((n) => n.comparison));
-          edits.push(...truthsNoted.flatMap((n) => n.edits));
+          // Around another edit they would hide it.
+          const isAround = (n) => n.edits.some((e) => kinds[kind].some((k) => e[0] <= k[0] && k[1] <= e[1]));
+          const beside = truthsNoted.filter((n) => n.edits.length > 0 && !isAround(n));
+          compared.push(...beside.map((n) => n.comparison));
+          edits.push(...beside.flatMap((n) => n.edits));
         }
         watched.push(...tried);
         edits.push(...kinds[kind], ...(holds && (kind === LITERAL || kind === TRUTH) ? ending(node) : []));

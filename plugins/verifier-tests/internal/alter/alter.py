@@ -890,8 +890,11 @@ class Alteration:
                 self.compared += [c for c, _ in self.noted]
             elif self.whole and kind == LITERAL and not self.rest and self.way != "reach":
                 # Another test of the file may have nothing but conditions: they are noted, and altered with the rest.
-                self.compared += [c for c, edits in self.noted if edits]
-                self.edits += [e for _, edits in self.noted for e in edits]
+                # Around another edit they would hide it.
+                within = [e[:2] for e in self.kinds[kind]]
+                beside = [(c, edits) for c, edits in self.noted if edits and not any(e[0] <= s and t <= e[1] for e in edits for s, t in within)]
+                self.compared += [c for c, _ in beside]
+                self.edits += [e for _, edits in beside for e in edits]
             unseen = [] if self.whole else self.unseen_calls(node)
             self.unseen += [{"test": name, "text": called(n) or "match"} for n in unseen[:1]]
             if not self.is_open and not unseen and not self.calls_after(node):

@@ -143,6 +143,7 @@ func TestAStoreThatHangs(t *testing.T) {
 		if err := reserve(); err != nil {
 			t.Errorf("after the outage: %v", err)
 		}
+		synctest.Wait() // nothing logs any more
 		if lines := log.String(); strings.Count(lines, "the store is unavailable") != 1 || strings.Count(lines, "the store is available again: after=1m") != 1 {
 			t.Errorf("logged:\n%s", lines)
 		}

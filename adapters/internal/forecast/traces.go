@@ -216,7 +216,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	expectedUSD, usage := expectedCost(s, belief, m), t.scaledUsage(s, m)
 	switch _, _, isCached := t.findCaches(s, m); {
 	case isCached: // DearerUSD subtracts what its cache saves
-		if drawn.Usage = uncached(usage); t.isCacheable(s, m) {
+		if drawn.Usage = coldUsage(usage); t.isCacheable(s, m) {
 			drawn.Usage.InputTokens, drawn.Usage.CacheWriteTokens = 0, drawn.Usage.InputTokens
 		}
 		drawn.CostUSD = m.Price.CostUSD(drawn.Usage)
@@ -225,7 +225,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	case t.isCacheable(s, m):
 		drawn.Usage = usage
 	default:
-		drawn.Usage = uncached(usage)
+		drawn.Usage = coldUsage(usage)
 	}
 	return drawn
 }
@@ -235,7 +235,8 @@ func (t *Traces) isCacheable(s *sdk.Trace, m Model) bool {
 	return s.IsCacheable(&m.Price) || t.hasMarks
 }
 
-func uncached(u sdk.Usage) sdk.Usage {
+// coldUsage returns the usage of the same call with an empty cache that it does not write to.
+func coldUsage(u sdk.Usage) sdk.Usage {
 	return sdk.Usage{InputTokens: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, OutputTokens: u.OutputTokens}
 }
 

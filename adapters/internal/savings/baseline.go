@@ -97,9 +97,8 @@ func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call, weigh
 
 // estimate adds up what a model's calls would cost with the tokens of another's, in US dollars: fees that do not
 // depend on tokens, prompts that cannot be cached (unmarked), the others without the other's cache hits (cold) and with
-// them (warm), and the answer. input and
-// answer are the numbers of tokens. The history is the part of prompts that consists of the other model's earlier
-// answers, also in steps in which the model itself was asked.
+// them (warm), and the answer. input and answer are the numbers of tokens. The history is the part of prompts that
+// consists of the other model's earlier answers, also in steps in which the model itself was asked.
 type estimate struct {
 	fees, output, unmarked   float64
 	cold, warm               float64

@@ -34,7 +34,7 @@ type Repository struct {
 	histories sync.Mutex          // guards secrets, and the creation of history repositories
 	secrets   map[string][]string // files that look like secrets, by commit
 
-	ignored func() (ignored, error)
+	ignored func() (ignoredFiles, error)
 }
 
 // OpenRepository opens the repository at dir. Work trees are made under trees, which belongs to this repository and
@@ -45,7 +45,7 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 		return nil, fmt.Errorf("opening repository %s, which must be a folder of a git repository with a work tree (not a bare one): %w", dir, err)
 	}
 	r := &Repository{dir: strings.TrimSpace(top), trees: trees, secrets: map[string][]string{}}
-	r.ignored = sync.OnceValues(func() (ignored, error) { return ignoredPaths(context.WithoutCancel(ctx), r.dir) })
+	r.ignored = sync.OnceValues(func() (ignoredFiles, error) { return listIgnored(context.WithoutCancel(ctx), r.dir) })
 	if err := removeAll(trees); err != nil {
 		return nil, err
 	}

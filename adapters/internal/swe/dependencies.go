@@ -24,15 +24,15 @@ var dependencyFolders = []string{"node_modules", ".venv", "venv", "vendor", "bow
 // make work trees for agents read the same file.
 const includeFile = ".worktreeinclude"
 
-// ignored lists paths that git ignores in a repository and that its work trees therefore lack.
-type ignored struct {
+// ignoredFiles lists paths that git ignores in a repository and that its work trees therefore lack.
+type ignoredFiles struct {
 	dependencies []string // folders of installed packages, which are linked
 	included     []string // files that includeFile matches, which are copied
 	other        []string // all others; whole folders have one entry
 }
 
-func ignoredPaths(ctx context.Context, dir string) (ignored, error) {
-	var i ignored
+func listIgnored(ctx context.Context, dir string) (ignoredFiles, error) {
+	var i ignoredFiles
 	list := []string{"ls-files", "-z", "--others", "--ignored"}
 	out, err := git(ctx, dir, append(list, "--exclude-standard", "--directory")...)
 	if err != nil {

@@ -4,8 +4,8 @@ import "testing"
 
 // A note before a model is paid names the cause if the tests do not run.
 func TestUntouchedNote(t *testing.T) {
-	repo := &Repository{ignored: func() (ignored, error) {
-		return ignored{other: []string{"build", ".cache", "a_pb2.py"}, included: []string{"a_pb2.py"}}, nil
+	repo := &Repository{ignored: func() (ignoredFiles, error) {
+		return ignoredFiles{other: []string{"build", ".cache", "a_pb2.py"}, included: []string{"a_pb2.py"}}, nil
 	}}
 	for evidence, want := range map[string]string{
 		"the tests do not run:\nImportError\n  E   No module named attr\n": "the tests do not run: E   No module named attr (work trees lack what git ignores, such as build: list what the tests need in .worktreeinclude)",

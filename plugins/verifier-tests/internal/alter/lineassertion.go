@@ -102,16 +102,16 @@ func (s *lineAssertion) textAt(at [2]int) string { return s.text[at[0]:at[1]] }
 // comparison returns what the assertion compares; leaves and operator are empty if that is unknown.
 func (s *lineAssertion) comparison() (c lineComparison) {
 	if strings.HasPrefix(s.name, "assertThat") {
-		return s.chained()
+		return s.chainComparison()
 	}
 	c = s.ownComparison()
 	c.call = s
 	return c
 }
 
-// chained is comparison for an assertion whose result is called, or that is given a matcher: the literals in all
+// chainComparison is comparison for an assertion whose result is called, or that is given a matcher: the literals in all
 // calls that compare with values, or else the last call that has an opposite.
-func (s *lineAssertion) chained() lineComparison {
+func (s *lineAssertion) chainComparison() lineComparison {
 	subject, calls := s.calls()
 	c, isSubject := lineComparison{call: s}, true
 	for _, call := range calls {
